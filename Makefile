@@ -1,0 +1,34 @@
+# Two commands do everything: `make demo` and `make test`. Each makes its own .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: demo test lint types tests bench clean
+
+demo: $(STAMP)  ## the constants of a real dataset that ships with scikit-learn
+	$(BIN)/python examples/quickstart.py
+	$(BIN)/reshuffle constants digits --loss squared --batch-size 8
+
+test: lint types tests  ## lint, types, all tests
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+tests: $(STAMP)
+	$(BIN)/pytest -n 2
+
+bench: $(STAMP)  ## ratios against peers; prints one JSON object
+	$(BIN)/python benchmarks/constants.py
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --prefer-binary -e ".[dev]"
+	touch $(STAMP)
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

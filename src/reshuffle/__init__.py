@@ -1,0 +1,52 @@
+"""Shuffled SGD with its theory: constants of your data, the steps they allow, and the guarantee they give.
+
+data -> Problem -> constants -> theory. Everything here loads on first use, so that importing the package stays cheap.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from reshuffle import losses, orders, theory
+    from reshuffle.data import Data, load
+    from reshuffle.problem import Problem
+    from reshuffle.spectral import Constants, LipschitzConstants, SmoothConstants, constants
+
+_MODULES = ("losses", "orders", "theory")
+_HOMES = {
+    "Data": "data",
+    "load": "data",
+    "Problem": "problem",
+    "Constants": "spectral",
+    "LipschitzConstants": "spectral",
+    "SmoothConstants": "spectral",
+    "constants": "spectral",
+}
+
+__all__ = [
+    "Constants",
+    "Data",
+    "LipschitzConstants",
+    "Problem",
+    "SmoothConstants",
+    "__version__",
+    "constants",
+    "load",
+    "losses",
+    "orders",
+    "theory",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"reshuffle.{name}")
+    if name in _HOMES:
+        return getattr(import_module(f"reshuffle.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'reshuffle' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

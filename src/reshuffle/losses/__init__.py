@@ -1,0 +1,68 @@
+"""What one sample costs. A loss is a frozen dataclass that carries its theory: `smoothness` (L_i, where it is smooth),
+`lipschitz` (G_i, where it is Lipschitz) and `task`, which says what labels it takes. One small file a loss.
+
+`get_loss("huber")` or `get_loss("huber:0.5")` reads a loss from text: its name, and its parameter where it has one.
+"""
+
+from dataclasses import fields
+
+from reshuffle.losses.absolute import Absolute
+from reshuffle.losses.base import Loss
+from reshuffle.losses.epsilon_insensitive import EpsilonInsensitive
+from reshuffle.losses.hinge import Hinge
+from reshuffle.losses.huber import Huber
+from reshuffle.losses.logistic import Logistic
+from reshuffle.losses.quantile import Quantile
+from reshuffle.losses.smoothed_hinge import SmoothedHinge
+from reshuffle.losses.squared import Squared
+from reshuffle.losses.squared_hinge import SquaredHinge
+from reshuffle.losses.unit import Unit
+
+_CLASSES: tuple[type[Loss], ...] = (
+    Unit,
+    Squared,
+    Logistic,
+    SmoothedHinge,
+    SquaredHinge,
+    Huber,
+    Hinge,
+    Absolute,
+    EpsilonInsensitive,
+    Quantile,
+)
+LOSSES: dict[str, type[Loss]] = {kind.name: kind for kind in _CLASSES}
+
+__all__ = [
+    "LOSSES",
+    "Absolute",
+    "EpsilonInsensitive",
+    "Hinge",
+    "Huber",
+    "Logistic",
+    "Loss",
+    "Quantile",
+    "SmoothedHinge",
+    "Squared",
+    "SquaredHinge",
+    "Unit",
+    "get_loss",
+]
+
+
+def get_loss(loss: str | Loss) -> Loss:
+    if isinstance(loss, Loss):
+        return loss
+    name, colon, parameter = str(loss).partition(":")
+    name = name.replace("-", "_")
+    if name not in LOSSES:
+        raise ValueError(f"loss={loss!r} is not known; use one of {', '.join(LOSSES)}")
+    kind = LOSSES[name]
+    if not colon:
+        return kind()
+    if not fields(kind):
+        raise ValueError(f"loss={loss!r}: {name} has no parameter; use {name!r}")
+    try:
+        value = float(parameter)
+    except ValueError:
+        raise ValueError(f"loss={loss!r}: {parameter!r} is not a number; write for example '{name}:0.5'") from None
+    return kind(value)  # type: ignore[call-arg]

@@ -1,0 +1,22 @@
+from dataclasses import dataclass
+from typing import ClassVar
+
+from reshuffle.losses.base import Loss, Task
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(Loss):
+    """max(0, |z - y| - epsilon)"""
+
+    name: ClassVar[str] = "epsilon_insensitive"
+    task: ClassVar[Task] = "regression"
+
+    epsilon: float = 0.1
+
+    def __post_init__(self) -> None:
+        self._require("epsilon", 0.0 <= self.epsilon < float("inf"), "use zero or a positive number")
+
+
+    @property
+    def lipschitz(self) -> float:
+        return 1.0

@@ -1,0 +1,27 @@
+from dataclasses import dataclass
+from typing import ClassVar
+
+from reshuffle.losses.base import Loss, Task
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """(z - y)^2 / 2 up to |z - y| = delta, then a line of slope delta"""
+
+    name: ClassVar[str] = "huber"
+    task: ClassVar[Task] = "regression"
+
+    delta: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._require("delta", 0.0 < self.delta < float("inf"), "use a positive number")
+
+
+    @property
+    def smoothness(self) -> float:
+        return 1.0
+
+
+    @property
+    def lipschitz(self) -> float:
+        return self.delta

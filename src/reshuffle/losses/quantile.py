@@ -1,0 +1,22 @@
+from dataclasses import dataclass
+from typing import ClassVar
+
+from reshuffle.losses.base import Loss, Task
+
+
+@dataclass(frozen=True)
+class Quantile(Loss):
+    """The pinball loss: q (y - z) above the prediction, (1 - q) (z - y) below it"""
+
+    name: ClassVar[str] = "quantile"
+    task: ClassVar[Task] = "regression"
+
+    q: float = 0.5
+
+    def __post_init__(self) -> None:
+        self._require("q", 0.0 < self.q < 1.0, "use a number strictly between 0 and 1")
+
+
+    @property
+    def lipschitz(self) -> float:
+        return max(self.q, 1.0 - self.q)

@@ -1,0 +1,57 @@
+"""In which order samples are visited: RR (a new uniform permutation each epoch), SO (one, kept), IG (the file's order),
+or any permutation of the user's own.
+
+The permutation of epoch k is drawn from `SeedSequence(seed, spawn_key=(k, 0))`: it depends on nothing else, so epochs can
+be computed in any order, on any number of threads, and again after a restart.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+NAMES = ("rr", "so", "ig")
+
+
+def generator(seed: int, epoch: int, *, stream: int = 0) -> np.random.Generator:
+    """Stream 0 of an epoch draws its permutation; others are for whatever else the epoch needs to draw."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(epoch, stream)))
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """A rule that gives each epoch its permutation of n samples."""
+
+    name: str  #: "rr", "so", "ig" or "given"
+    n: int
+    seed: int
+    given: NDArray[np.int64] | None = None
+
+    @property
+    def random(self) -> bool:
+        """Whether epochs differ from one another."""
+        return self.name == "rr"
+
+    def permutation(self, epoch: int) -> NDArray[np.int64]:
+        if self.given is not None:
+            return self.given
+        if self.name == "ig":
+            return np.arange(self.n)
+        return generator(self.seed, epoch if self.random else 0).permutation(self.n)
+
+
+def make_order(order: str | ArrayLike | Order, n: int, seed: int) -> Order:
+    """Read the `order` argument: one of `NAMES`, or an array that holds each of 0..n-1 once."""
+    if isinstance(order, Order):
+        return order
+    if isinstance(order, str):
+        if order not in NAMES:
+            raise ValueError(f"order={order!r} is not known; use one of {', '.join(NAMES)} or a permutation array")
+        return Order(order, n, seed)
+    given: NDArray[Any] = np.asarray(order)
+    if given.shape != (n,):
+        raise ValueError(f"order has shape {given.shape}; a permutation of the {n} rows has shape ({n},)")
+    if given.dtype.kind not in "iu" or not np.array_equal(np.sort(given), np.arange(n)):
+        raise ValueError(f"order is not a permutation: it must hold each of the integers 0..{n - 1} once")
+    return Order("given", n, seed, given.astype(np.int64))

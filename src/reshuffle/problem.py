@@ -1,0 +1,181 @@
+"""Problem = data + loss + weights + l2 + intercept: minimise f(x) = (1/n) sum_i w_i l(a_i'x, y_i) + (l2/2)|x|^2.
+
+Everything a user can get wrong about data, labels or weights is refused here, before any work starts. The user's arrays
+are neither changed nor copied, except where their layout forces it: see `_as_matrix`.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from reshuffle.losses import Loss, get_loss
+
+Vector = NDArray[np.float64]
+
+_DENSE_TYPES = (np.uint8, np.float32, np.float64)
+
+
+class Problem:
+    """A linear prediction problem.
+
+    X : n x d, sparse or dense. CSR with 32 or 64 bit indices and C-ordered uint8, float32 or float64 arrays are used
+        where they lie; anything else is converted once.
+    y : labels. Two classes for a classification loss (the smaller becomes -1, the larger +1), numbers for a regression
+        loss, not needed for the `unit` loss.
+    loss : a name, "name:parameter", or a `Loss`.
+    l2 : weight of (l2/2)|x|^2, which leaves the intercept alone.
+    sample_weight : multiplies each sample's loss. A row of weight 0 is removed, so n counts the rows that are left.
+    fit_intercept : adds a column of ones to A (it is not stored).
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        loss: str | Loss = "logistic",
+        l2: float = 0.0,
+        sample_weight: ArrayLike | None = None,
+        fit_intercept: bool = False,
+    ) -> None:
+        self.loss = get_loss(loss)
+        if not 0.0 <= l2 < float("inf"):
+            raise ValueError(f"l2={l2!r} must be zero or a positive number")
+        self.l2 = float(l2)
+        self.fit_intercept = bool(fit_intercept)
+        self.X = _as_matrix(X)
+        self.y = _as_labels(y, self.X.shape[0], self.loss)
+        self.sample_weight = _as_weights(sample_weight, self.X.shape[0])
+        if not self.sample_weight.all():
+            kept = self.sample_weight > 0.0
+            self.X, self.sample_weight = self.X[kept], self.sample_weight[kept]
+            self.y = None if self.y is None else self.y[kept]
+
+    @property
+    def n(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def d(self) -> int:
+        return int(self.X.shape[1])
+
+    @property
+    def nnz(self) -> int:
+        return int(self.X.nnz if sp.issparse(self.X) else np.count_nonzero(self.X))
+
+    @property
+    def smoothness(self) -> Vector | None:
+        """L_i of every sample (w_i times that of the loss), or None where the loss has a kink."""
+        return None if self.loss.smoothness is None else self.loss.smoothness * self.sample_weight
+
+    @property
+    def lipschitz(self) -> Vector | None:
+        """G_i of every sample (w_i times that of the loss), or None where the loss is not Lipschitz."""
+        return None if self.loss.lipschitz is None else self.loss.lipschitz * self.sample_weight
+
+    def __repr__(self) -> str:
+        kind = "sparse" if sp.issparse(self.X) else "dense"
+        return f"Problem({self.n} x {self.d} {kind}, loss={self.loss}, l2={self.l2:g}, fit_intercept={self.fit_intercept})"
+
+
+def _as_matrix(X: Any) -> Any:
+    """A CSR matrix without repeated entries, or a C-ordered array of a type the kernels read; finite, n >= 1, d >= 1."""
+    X = _as_csr(X) if sp.issparse(X) else _as_dense(X)
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise ValueError(f"X has shape {X.shape}; it needs at least one row and one column")
+    _refuse_non_finite(X)
+    return X
+
+
+def _as_csr(X: Any) -> Any:
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"X has dtype {X.dtype}; use real numbers")
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    if X.format != "csr":
+        X = X.tocsr()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def _as_dense(X: Any) -> Any:
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"X has {X.ndim} dimensions; use an n x d matrix (X.reshape(-1, 1) for a single feature)")
+    if X.dtype == np.bool_:
+        X = X.view(np.uint8)
+    if X.dtype.kind not in "iuf":
+        raise ValueError(f"X has dtype {X.dtype}; use real numbers")
+    return np.ascontiguousarray(X, dtype=X.dtype if X.dtype in _DENSE_TYPES else np.float64)
+
+
+def _refuse_non_finite(X: Any) -> None:
+    values = X.data if sp.issparse(X) else X
+    if values.dtype.kind != "f":
+        return
+    block = max(1, (1 << 20) // (1 if values.ndim == 1 else values.shape[1]))
+    for start in range(0, values.shape[0], block):
+        finite = np.isfinite(values[start : start + block])
+        if finite.all():
+            continue
+        first = np.argwhere(~finite)[0]
+        row = int(first[0]) + start
+        bad = values[row] if values.ndim == 1 else values[row, first[1]]
+        if sp.issparse(X):
+            row = int(np.searchsorted(X.indptr, row, side="right")) - 1
+        raise ValueError(f"X holds {bad} in row {row} (counted from 0); remove or fill such values first")
+
+
+def _as_labels(y: ArrayLike | None, n: int, loss: Loss) -> Vector | None:
+    if y is None:
+        if loss.task == "any":
+            return None
+        raise ValueError(f"loss={str(loss)!r} needs labels y; pass them, or use loss='unit' for constants of the data alone")
+    labels: NDArray[Any] = np.asarray(y)
+    if labels.shape != (n,):
+        raise ValueError(f"y has shape {labels.shape}; X has {n} rows, so it must have shape ({n},)")
+    if loss.task == "any":
+        return None
+    if loss.task == "classification":
+        return _as_signs(labels, loss)
+    try:
+        numbers = labels.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"y holds {labels[0]!r}, which is no number; loss={str(loss)!r} predicts numbers") from None
+    finite = np.isfinite(numbers)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise ValueError(f"y holds {numbers[row]} in row {row} (counted from 0); remove such rows first")
+    return numbers
+
+
+def _as_signs(labels: NDArray[Any], loss: Loss) -> Vector:
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        row = int(np.argmin(np.isfinite(labels)))
+        raise ValueError(f"y holds {labels[row]} in row {row} (counted from 0); remove such rows first")
+    classes = np.unique(labels)
+    if len(classes) == 2:
+        return np.where(labels == classes[1], 1.0, -1.0)
+    if len(classes) == 1 and classes[0] in (-1, 1):
+        return labels.astype(np.float64)
+    remedy = "pass y == c for the class c of interest" if len(classes) > 2 else "a single class cannot be told apart"
+    raise ValueError(f"y has {len(classes)} classes; loss={str(loss)!r} takes two: {remedy}")
+
+
+def _as_weights(sample_weight: ArrayLike | None, n: int) -> Vector:
+    if sample_weight is None:
+        return np.ones(n)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weights.shape}; X has {n} rows, so it must have shape ({n},)")
+    bad = ~(np.isfinite(weights) & (weights >= 0.0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"sample_weight holds {weights[row]} in row {row} (counted from 0); use zero or positive numbers")
+    if not weights.any():
+        raise ValueError("sample_weight is zero everywhere; at least one row must count")
+    return weights

@@ -1,0 +1,7 @@
+"""Constants of the data: rows -> products with their ordered Gram matrix -> top eigenvalue -> sampling over permutations."""
+
+from reshuffle.spectral.measurement import Sample
+from reshuffle.spectral.result import Constants, LipschitzConstants, SmoothConstants
+from reshuffle.spectral.sampling import AccuracyWarning, constants
+
+__all__ = ["AccuracyWarning", "Constants", "LipschitzConstants", "Sample", "SmoothConstants", "constants"]

@@ -1,0 +1,252 @@
+"""Compiled products with the ordered and the batched Gram matrix of the rows of Λ^{1/2}A, sparse and dense.
+
+A row i stands for scale[i] * [a_i, ones]; `ones` is 1.0 with an intercept and 0.0 without. Vectors have one entry a row
+of the layout; `visit[p]` is the row at position p of the order, and t_p = p // b + 1 its batch number.
+The helpers live in this file because numba's cache does not notice edits in another one.
+"""
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from reshuffle._compiled import jit
+
+_CONTRACT = {"contract"}
+_REASSOCIATE = {"contract", "reassoc", "nsz"}
+
+
+@intrinsic
+def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """Ask the processor to bring array[index] into cache: rows in a random order are out of reach of its own guess."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        body = context.make_array(signature.args[0])(context, builder, arguments[0])
+        address = builder.bitcast(builder.gep(body.data, [arguments[1]]), ir.IntType(8).as_pointer())
+        i32 = ir.IntType(32)
+        signature_ir = ir.FunctionType(ir.VoidType(), [address.type, i32, i32, i32])
+        function = cgutils.get_or_insert_function(builder.module, signature_ir, "llvm.prefetch.p0i8")
+        builder.call(function, [address, i32(0), i32(3), i32(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, index), emit
+
+
+@jit()
+def _prefetch_row(indptr: Any, indices: Any, values: Any, i: int) -> None:
+    lo, hi = indptr[i], indptr[i + 1]
+    for k in range(lo, hi, 64 // indices.itemsize):
+        _prefetch(indices, k)
+    for k in range(lo, hi, 64 // values.itemsize):
+        _prefetch(values, k)
+
+
+@jit()
+def csr_gather(
+    indptr: Any, indices: Any, values: Any, order: Any, new_indptr: Any, new_indices: Any, new_values: Any
+) -> None:
+    """Lay the rows out in the order they are visited, so that every later pass reads memory front to back."""
+    n = order.size
+    end = 0
+    for p in range(n):
+        if p + 12 < n:
+            _prefetch(indptr, order[p + 12])
+            _prefetch_row(indptr, indices, values, order[p + 6])
+        lo, hi = indptr[order[p]], indptr[order[p] + 1]
+        size = hi - lo
+        new_indptr[p] = end
+        from_indices, from_values = indices[lo:hi], values[lo:hi]
+        to_indices, to_values = new_indices[end : end + size], new_values[end : end + size]
+        for k in range(size):
+            to_indices[k] = from_indices[k]
+        for k in range(size):
+            to_values[k] = from_values[k]
+        end += size
+    new_indptr[n] = end
+
+
+@jit(fastmath=_CONTRACT)
+def csr_ordered(
+    indptr: Any,
+    indices: Any,
+    values: Any,
+    scale: Any,
+    ones: float,
+    visit: Any,
+    scattered: bool,
+    b: int,
+    v: Any,
+    state: Any,
+    out: Any,
+) -> None:
+    """out_p = a_p . (U + t_p R): U sums t_q v_q a_q over the rows gone by, R sums v_q a_q over those to come.
+
+    A row moves from R to U as it is read; a . (U + t R) is the same before and after its own move.
+    """
+    n = visit.size
+    state[:] = 0.0  # state[j] = (U_j, R_j): one cache line holds both
+    u_ones = r_ones = 0.0
+    for i in range(n):
+        coefficient = scale[i] * v[i]
+        r_ones += ones * coefficient
+        row_indices, row_values = indices[indptr[i] : indptr[i + 1]], values[indptr[i] : indptr[i + 1]]
+        for k in range(row_indices.size):
+            state[row_indices[k], 1] += coefficient * row_values[k]
+    t, left_in_batch = 0.0, 0
+    for p in range(n):
+        if scattered and p + 8 < n:
+            ahead = visit[p + 8]
+            _prefetch(indptr, ahead)
+            _prefetch(scale, ahead)
+            _prefetch(v, ahead)
+            _prefetch(out, ahead)
+            _prefetch_row(indptr, indices, values, visit[p + 3])
+        if left_in_batch == 0:
+            t += 1.0
+            left_in_batch = b
+        left_in_batch -= 1
+        i = visit[p]
+        to_r = -scale[i] * v[i]
+        to_u = -t * to_r
+        along_u, along_r = ones * u_ones, ones * r_ones
+        row_indices, row_values = indices[indptr[i] : indptr[i + 1]], values[indptr[i] : indptr[i + 1]]
+        for k in range(row_indices.size):
+            j, x = row_indices[k], np.float64(row_values[k])
+            u, r = state[j, 0], state[j, 1]
+            along_u += x * u
+            along_r += x * r
+            state[j, 0] = u + to_u * x
+            state[j, 1] = r + to_r * x
+        u_ones += ones * to_u
+        r_ones += ones * to_r
+        out[i] = scale[i] * (along_u + t * along_r)
+
+
+@jit(fastmath=_CONTRACT)
+def csr_batched(
+    indptr: Any,
+    indices: Any,
+    values: Any,
+    scale: Any,
+    ones: float,
+    members: Any,
+    starts: Any,
+    v: Any,
+    work: Any,
+    out: Any,
+) -> None:
+    """out_p = a_p . sum of v_q a_q over the q of p's own batch; batch g is members[starts[g]:starts[g + 1]]."""
+    for g in range(starts.size - 1):
+        total = 0.0
+        for p in range(starts[g], starts[g + 1]):
+            i = members[p]
+            coefficient = scale[i] * v[p]
+            total += ones * coefficient
+            row_indices, row_values = indices[indptr[i] : indptr[i + 1]], values[indptr[i] : indptr[i + 1]]
+            for k in range(row_indices.size):
+                work[row_indices[k]] += coefficient * row_values[k]
+        for p in range(starts[g], starts[g + 1]):
+            i = members[p]
+            along = ones * total
+            row_indices, row_values = indices[indptr[i] : indptr[i + 1]], values[indptr[i] : indptr[i + 1]]
+            for k in range(row_indices.size):
+                along += row_values[k] * work[row_indices[k]]
+            out[p] = scale[i] * along
+        for p in range(starts[g], starts[g + 1]):
+            i = members[p]
+            row_indices = indices[indptr[i] : indptr[i + 1]]
+            for k in range(row_indices.size):
+                work[row_indices[k]] = 0.0
+
+
+@jit(fastmath=_REASSOCIATE)
+def dense_ordered(X: Any, scale: Any, ones: float, visit: Any, b: int, v: Any, state: Any, out: Any) -> None:
+    """As `csr_ordered`, on a dense matrix of any real type: each row is converted in registers, never copied."""
+    n, d = X.shape
+    U, R = state[0], state[1]
+    U[:] = 0.0
+    R[:] = 0.0
+    u_ones = r_ones = 0.0
+    for i in range(n):
+        coefficient = scale[i] * v[i]
+        r_ones += ones * coefficient
+        for j in range(d):
+            R[j] += coefficient * X[i, j]
+    t, left_in_batch = 0.0, 0
+    for p in range(n):
+        if left_in_batch == 0:
+            t += 1.0
+            left_in_batch = b
+        left_in_batch -= 1
+        i = visit[p]
+        to_r = -scale[i] * v[i]
+        to_u = -t * to_r
+        along = ones * (u_ones + t * r_ones)
+        for j in range(d):
+            x, u, r = np.float64(X[i, j]), U[j], R[j]
+            along += x * (u + t * r)
+            U[j] = u + to_u * x
+            R[j] = r + to_r * x
+        u_ones += ones * to_u
+        r_ones += ones * to_r
+        out[i] = scale[i] * along
+
+
+@jit(fastmath=_REASSOCIATE)
+def dense_batched(X: Any, scale: Any, ones: float, members: Any, starts: Any, v: Any, work: Any, out: Any) -> None:
+    """As `csr_batched`, on a dense matrix."""
+    d = X.shape[1]
+    for g in range(starts.size - 1):
+        total = 0.0
+        work[:] = 0.0
+        for p in range(starts[g], starts[g + 1]):
+            i = members[p]
+            coefficient = scale[i] * v[p]
+            total += ones * coefficient
+            for j in range(d):
+                work[j] += coefficient * X[i, j]
+        for p in range(starts[g], starts[g + 1]):
+            i = members[p]
+            along = ones * total
+            for j in range(d):
+                along += X[i, j] * work[j]
+            out[p] = scale[i] * along
+
+
+@jit(fastmath=_REASSOCIATE)
+def csr_squared_norms(indptr: Any, values: Any, out: Any) -> None:
+    """|a_i|^2 of each row; a row holds a column at most once (`Problem` sees to that)."""
+    for i in range(out.size):
+        total = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            total += np.float64(values[k]) * values[k]
+        out[i] = total
+
+
+@jit(fastmath=_REASSOCIATE)
+def dense_squared_norms(X: Any, out: Any) -> None:
+    for i in range(out.size):
+        total = 0.0
+        for j in range(X.shape[1]):
+            total += np.float64(X[i, j]) * X[i, j]
+        out[i] = total
+
+
+@jit(fastmath=_REASSOCIATE)
+def lanczos_step(w: Any, v: Any, previous: Any, beta: float) -> tuple[float, float]:
+    """Three-term recurrence in place: w <- the unit vector next to v, and (alpha, beta) of the tridiagonal matrix."""
+    alpha = 0.0
+    for i in range(w.size):
+        w[i] -= beta * previous[i]
+        alpha += v[i] * w[i]
+    square = 0.0
+    for i in range(w.size):
+        w[i] -= alpha * v[i]
+        square += w[i] * w[i]
+    norm = np.sqrt(square)
+    if norm > 0.0:
+        for i in range(w.size):
+            w[i] /= norm
+    return alpha, norm

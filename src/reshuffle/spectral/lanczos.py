@@ -1,0 +1,92 @@
+"""The top eigenvalue of a positive semidefinite operator, by a short Lanczos recurrence that looks at its residual after
+every product. It knows nothing of the operator but `apply(v, out)`.
+
+The Ritz value theta is a lower bound of the norm, and some eigenvalue lies within the residual of it. That eigenvalue is
+the top one unless the start vector misses the top eigenvector; the callers choose starts that do not. No vector is kept
+for reorthogonalisation: the copies of converged eigenvalues that rounding then breeds do not move the top one.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import ceil, log, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh_tridiagonal
+
+from reshuffle.spectral import _kernels
+
+Vector = NDArray[np.float64]
+Apply = Callable[[Vector, Vector], None]
+
+MAX_PRODUCTS = 1000
+
+
+@dataclass(frozen=True)
+class TopEigenvalue:
+    value: float  #: the Ritz value, or the upper bound
+    residual: float  #: |M x - theta x| / theta for the unit Ritz vector x
+    products: int  #: applications of the operator
+    coefficients: Vector  #: of the Ritz vector in the Lanczos basis
+
+
+def top_eigenvalue(apply: Apply, start: Vector, *, tol: float) -> TopEigenvalue:
+    """Until the relative residual is at most `tol`, or `MAX_PRODUCTS` are spent: the caller reads the residual."""
+    alphas: list[float] = []
+    betas: list[float] = []
+    for _, alpha, beta in _recurrence(apply, start):
+        alphas.append(alpha)
+        betas.append(beta)
+        k = len(alphas)
+        if k <= 16 or k % 4 == 0 or beta == 0.0:  # late on, a product costs less than looking
+            top = _ritz(alphas, betas)
+            if top.residual <= tol or k >= MAX_PRODUCTS:
+                break
+    return top
+
+
+def ritz_vector(apply: Apply, start: Vector, top: TopEigenvalue) -> Vector:
+    """The unit vector that belongs to `top`. The recurrence is run again rather than its basis kept in memory."""
+    vector = np.zeros_like(start)
+    for coefficient, (v, _, _) in zip(top.coefficients, _recurrence(apply, start), strict=False):
+        vector += coefficient * v
+    return vector
+
+
+def upper_bound(apply: Apply, start: Vector, *, slack: float, failure_probability: float) -> TopEigenvalue:
+    """theta / (1 - slack): at least the norm, except with the given probability over a standard normal `start`."""
+    alphas: list[float] = []
+    betas: list[float] = []
+    for _, alpha, beta in _recurrence(apply, start):
+        alphas.append(alpha)
+        betas.append(beta)
+        if len(alphas) >= steps_for_bound(start.size, slack, failure_probability):
+            break
+    top = _ritz(alphas, betas)
+    return TopEigenvalue(top.value / (1.0 - slack), top.residual, top.products, top.coefficients)
+
+
+def steps_for_bound(n: int, slack: float, failure_probability: float) -> int:
+    """The k at which (ln(1.648 sqrt(n) / delta) / (2k - 1))^2 <= slack (Kuczynski and Wozniakowski 1992)."""
+    return ceil((log(1.648 * sqrt(n) / failure_probability) / sqrt(slack) + 1.0) / 2.0)
+
+
+def _recurrence(apply: Apply, start: Vector) -> Iterator[tuple[Vector, float, float]]:
+    """Basis vector, alpha and beta of each step; the vector is overwritten two steps later. Ends when the space does."""
+    v, previous, w = start / np.linalg.norm(start), np.zeros_like(start), np.empty_like(start)
+    beta = 0.0
+    while True:
+        apply(v, w)
+        alpha, beta = _kernels.lanczos_step(w, v, previous, beta)
+        yield v, alpha, beta
+        if beta == 0.0:
+            return
+        previous, v, w = v, w, previous
+
+
+def _ritz(alphas: list[float], betas: list[float]) -> TopEigenvalue:
+    k = len(alphas)
+    values, vectors = eigh_tridiagonal(alphas, betas[:-1], select="i", select_range=(k - 1, k - 1))
+    theta, coefficients = float(values[0]), vectors[:, 0]
+    residual = betas[-1] * abs(float(coefficients[-1])) / theta if theta > 0.0 else 0.0
+    return TopEigenvalue(theta, residual, k, coefficients)

@@ -1,0 +1,295 @@
+"""What `constants` returns: the value for each sampled permutation, the statistics of them, and where they came from."""
+
+from dataclasses import dataclass
+from math import isfinite, nan, sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle import __version__, theory
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Constants:
+    """Constants of one problem, batch size and kind of order. Arrays hold an entry for each permutation measured."""
+
+    loss: str
+    n: int
+    d: int
+    nnz: int
+    l2: float
+    batch_size: int
+    order: str
+    seed: int
+    tol: float
+    failure_probability: float | None  #: where given, hat and til are upper bounds, except with this probability
+    requested: int  #: permutations asked for; an interrupted run has fewer
+    hat: Vector
+    til: Vector
+    products: NDArray[np.int64]  #: products of the operator that each permutation took
+    residual: Vector  #: relative residual of each permutation: an eigenvalue lies that close to the one reported
+    largest_sample: float  #: max_i L_i|a_i|^2 (smooth) or max_i G_i^2|a_i|^2 (Lipschitz), which bounds til
+    full_gradient_constant: float  #: (1/n)||Λ^{1/2}A||^2, which bounds hat for every order
+    seconds: float
+    version: str = __version__
+
+    _REPORTED: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def permutations(self) -> int:
+        return int(self.hat.size)
+
+    @property
+    def products_median(self) -> float:
+        return float(np.median(self.products))
+
+    @property
+    def residual_max(self) -> float:
+        return float(self.residual.max())
+
+    @property
+    def _hat_std(self) -> float:
+        return float(self.hat.std(ddof=1)) if self.hat.size > 1 else 0.0
+
+    @property
+    def _predicted_hat(self) -> float:
+        data_part = self.full_gradient_constant - self.l2
+        return theory.ordered_norm_ratio(theory.batches(self.n, self.batch_size)) * data_part + self.l2
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every number under the name of its attribute, ready for JSON: what is not finite becomes None."""
+        first = ("loss", "n", "d", "nnz", "l2", "batch_size", "order", "permutations", "seed", "tol", "failure_probability")
+        last = ("products_median", "residual_max", "seconds", "version")
+        numbers = {name: getattr(self, name) for name in (*first, *self._REPORTED, *last)}
+        return {name: None if isinstance(x, float) and not isfinite(x) else x for name, x in numbers.items()}
+
+    def _heading(self) -> list[str]:
+        measured = f"{self.permutations}" if self.permutations == self.requested else f"{self.permutations} of {self.requested}"
+        orders = {
+            "rr": f"{measured} random permutations, seed {self.seed}",
+            "so": f"one random permutation, seed {self.seed}",
+            "ig": "the order of the data",
+        }
+        return [
+            f"n            {self.n}",
+            f"d            {self.d}",
+            f"nnz          {self.nnz}",
+            f"loss         {self.loss}" + (f" with l2 = {self.l2:g}" if self.l2 else ""),
+            f"batch size   {self.batch_size}",
+            f"order        {self.order}: {orders.get(self.order, 'as given')}",
+        ]
+
+    def _accuracy(self) -> str:
+        if self.failure_probability is not None:
+            return f"accuracy     upper bounds, all of them with probability {1.0 - self.failure_probability:g}, slack {self.tol:g}"
+        return (
+            f"accuracy     relative residual at most {self.residual_max:.1e} (tol {self.tol:g}), "
+            f"median of {self.products_median:g} products a permutation, {self.seconds:.2f} s"
+        )
+
+
+class SmoothConstants(Constants):
+    """L, Lhat and Ltil of a smooth problem; with l2 > 0, those of the regularised problem (Lhat and Ltil as upper bounds)."""
+
+    _REPORTED = (
+        "L",
+        "lhat_mean",
+        "lhat_std",
+        "lhat_min",
+        "lhat_max",
+        "ltil_mean",
+        "ltil_max",
+        "l_over_lhat",
+        "mean_l_over_lhat",
+        "l_over_ltil",
+        "full_gradient_constant",
+        "predicted_lhat",
+        "step_size_limit",
+        "safe_step_size_limit",
+    )
+
+    @property
+    def L(self) -> float:
+        """max_i L_i|a_i|^2, the constant of earlier theory."""
+        return self.largest_sample
+
+    @property
+    def lhat(self) -> Vector:
+        """Lhat_pi of each permutation (Eq. 8)."""
+        return self.hat
+
+    @property
+    def ltil(self) -> Vector:
+        """Ltil_pi of each permutation (Eq. 8)."""
+        return self.til
+
+    @property
+    def lhat_mean(self) -> float:
+        return float(self.hat.mean())
+
+    @property
+    def lhat_std(self) -> float:
+        return self._hat_std
+
+    @property
+    def lhat_min(self) -> float:
+        return float(self.hat.min())
+
+    @property
+    def lhat_max(self) -> float:
+        return float(self.hat.max())
+
+    @property
+    def ltil_mean(self) -> float:
+        return float(self.til.mean())
+
+    @property
+    def ltil_max(self) -> float:
+        return float(self.til.max())
+
+    @property
+    def l_over_lhat(self) -> float:
+        """L over the mean of Lhat_pi, as the caption of the paper's table has it."""
+        return _ratio(self.L, self.lhat_mean)
+
+    @property
+    def mean_l_over_lhat(self) -> float:
+        """The mean of L / Lhat_pi. On small n it differs from `l_over_lhat`."""
+        return float(np.mean(self.L / self.hat)) if self.lhat_min > 0.0 else nan
+
+    @property
+    def l_over_ltil(self) -> float:
+        return _ratio(self.L, self.ltil_mean)
+
+    @property
+    def predicted_lhat(self) -> float:
+        """An estimate, not the constant: what Lhat tends to for random orders of data with one dominant direction."""
+        return self._predicted_hat
+
+    @property
+    def step_size_limit(self) -> float:
+        """The largest step that Theorems 1 and 2 allow for every permutation that was measured."""
+        return theory.step_size_limit(self.n, self.batch_size, float(np.max(self.hat * self.til)), 1.0)
+
+    @property
+    def safe_step_size_limit(self) -> float:
+        """The largest step that the theorems allow for every permutation there is, by the bounds that hold for all of them."""
+        ltil_bound = min(self.L, self.n / self.batch_size * self.full_gradient_constant)
+        return theory.step_size_limit(self.n, self.batch_size, self.full_gradient_constant, ltil_bound)
+
+    def __str__(self) -> str:
+        lines = [
+            *self._heading(),
+            f"L            {self.L:.6g}",
+            f"Lhat         {self.lhat_mean:.6g} ± {self.lhat_std:.2g}   (estimate 4/π² rule: {self.predicted_lhat:.6g})",
+            f"L/Lhat       {self.l_over_lhat:.4g}   (mean of L/Lhat_π: {self.mean_l_over_lhat:.4g})",
+            f"Ltil         {self.ltil_mean:.6g}   (largest: {self.ltil_max:.6g})",
+            f"L/Ltil       {self.l_over_ltil:.4g}",
+            f"full gradient constant   {self.full_gradient_constant:.6g}",
+            f"step size    up to {self.step_size_limit:.4g} for these orders, up to {self.safe_step_size_limit:.4g} for any order",
+            self._accuracy(),
+        ]
+        return "\n".join(lines)
+
+
+class LipschitzConstants(Constants):
+    """G, Ghat, Gtil and Gbar of a Lipschitz loss. An l2 term is not part of them: it is not Lipschitz."""
+
+    _REPORTED = (
+        "G",
+        "ghat_mean",
+        "ghat_std",
+        "ghat_min",
+        "ghat_max",
+        "gtil_mean",
+        "gtil_max",
+        "gbar",
+        "g_squared_over_ghat",
+        "g_squared_over_gtil",
+        "full_gradient_constant",
+        "predicted_ghat",
+        "step_size_factor",
+    )
+
+    @property
+    def G(self) -> float:
+        """max_i G_i|a_i|, the Lipschitz constant of a sample; Ghat, Gtil and Gbar are on the scale of its square."""
+        return sqrt(self.largest_sample)
+
+    @property
+    def ghat(self) -> Vector:
+        """Ghat_pi of each permutation."""
+        return self.hat
+
+    @property
+    def gtil(self) -> Vector:
+        """Gtil_pi of each permutation."""
+        return self.til
+
+    @property
+    def ghat_mean(self) -> float:
+        return float(self.hat.mean())
+
+    @property
+    def ghat_std(self) -> float:
+        return self._hat_std
+
+    @property
+    def ghat_min(self) -> float:
+        return float(self.hat.min())
+
+    @property
+    def ghat_max(self) -> float:
+        return float(self.hat.max())
+
+    @property
+    def gtil_mean(self) -> float:
+        return float(self.til.mean())
+
+    @property
+    def gtil_max(self) -> float:
+        return float(self.til.max())
+
+    @property
+    def gbar(self) -> float:
+        """The mean of sqrt(Ghat_pi Gtil_pi), which Theorem 3 asks for."""
+        return float(np.mean(np.sqrt(self.hat * self.til)))
+
+    @property
+    def g_squared_over_ghat(self) -> float:
+        return _ratio(self.largest_sample, self.ghat_mean)
+
+    @property
+    def g_squared_over_gtil(self) -> float:
+        return _ratio(self.largest_sample, self.gtil_mean)
+
+    @property
+    def predicted_ghat(self) -> float:
+        """An estimate, not the constant: see `SmoothConstants.predicted_lhat`."""
+        return self._predicted_hat
+
+    @property
+    def step_size_factor(self) -> float:
+        """The best constant step for K epochs from a distance D is this times D / sqrt(K) (Theorem 3)."""
+        return theory.lipschitz_step_factor(self.n, self.batch_size, self.gbar)
+
+    def __str__(self) -> str:
+        lines = [
+            *self._heading(),
+            f"G            {self.G:.6g}   (squared: {self.largest_sample:.6g})",
+            f"Ghat         {self.ghat_mean:.6g} ± {self.ghat_std:.2g}   (estimate 4/π² rule: {self.predicted_ghat:.6g})",
+            f"G²/Ghat      {self.g_squared_over_ghat:.4g}",
+            f"Gtil         {self.gtil_mean:.6g}   (largest: {self.gtil_max:.6g})",
+            f"G²/Gtil      {self.g_squared_over_gtil:.4g}",
+            f"Gbar         {self.gbar:.6g}",
+            f"step size    {self.step_size_factor:.4g} · D/√K for K epochs from distance D",
+            self._accuracy(),
+        ]
+        return "\n".join(lines)
+
+
+def _ratio(above: float, below: float) -> float:
+    return above / below if below > 0.0 else nan

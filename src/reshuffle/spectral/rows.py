@@ -1,0 +1,190 @@
+"""The rows of Λ^{1/2}A, and products with the two Gram matrices of them whose norms the constants are.
+
+`arrange(order, b)` puts the rows into a visiting order and answers with an `Arranged`, which multiplies by
+    ordered   [min(t_p, t_q) <a_p, a_q>]_{pq}           (Lhat, Ghat; t_p = p // b + 1 is the batch of position p)
+    batched   [<a_p, a_q> if p, q share a batch]_{pq}   (Ltil, Gtil; with one batch, the whole Gram matrix)
+Neither n x n matrix is formed, except where n is so small against the data that one Gram matrix serves every order.
+Three bodies: CSR, dense, Gram. A body on disk, on a cluster or on a GPU needs `arrange` and no more.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from reshuffle.spectral import _kernels
+
+Vector = NDArray[np.float64]
+Integers = NDArray[np.integer[Any]]
+
+# What the threads may take beside the user's own arrays, as a multiple of them, when each lays out its own copy.
+_MEMORY_FACTOR = 1.8
+_VECTORS_PER_THREAD = 7
+
+# Forming the Gram matrix costs about n products; each permutation that shares it saves a few.
+_GRAM_ROWS_PER_PERMUTATION = 64
+
+
+class Arranged(Protocol):
+    """Rows in a visiting order. Vectors have one entry a row, in a layout that is the body's own choice."""
+
+    visit: Integers  #: the layout's row at each position of the order
+
+    def ordered(self, v: Vector, out: Vector) -> None: ...
+
+    def batched(self, members: Integers, starts: Integers, v: Vector, out: Vector) -> None:
+        """Products with the Gram matrix of each batch members[starts[g]:starts[g + 1]]; v, out are aligned with members."""
+
+
+class Rows(Protocol):
+    squared_norms: Vector
+
+    def arrange(self, order: Integers, batch_size: int) -> Arranged: ...
+
+    def whole(self) -> Arranged:
+        """The rows as they lie, in a single batch: `ordered` is then the plain Gram matrix."""
+
+
+def make_rows(X: Any, scale: Vector, *, intercept: bool, threads: int, permutations: int) -> Rows:
+    """The body that suits the data: rows scale_i * [a_i, 1 if intercept]."""
+    n, ones = X.shape[0], float(intercept)
+    entries = X.nnz if sp.issparse(X) else X.size
+    if n * n <= entries and n <= _GRAM_ROWS_PER_PERMUTATION * permutations:
+        return GramRows(X, scale, ones)
+    return CsrRows(X, scale, ones, threads) if sp.issparse(X) else DenseRows(X, scale, ones)
+
+
+def batch_starts(n: int, batch_size: int) -> NDArray[np.int64]:
+    """Where each batch begins, then n. The last batch may be short."""
+    return np.append(np.arange(0, n, batch_size), n)
+
+
+class CsrRows:
+    """Sparse rows, copied into visiting order where the copies of all threads fit, read in place where they do not."""
+
+    def __init__(self, X: Any, scale: Vector, ones: float, threads: int) -> None:
+        self.width = X.shape[1]
+        # Unsigned indices spare the kernels numba's check for negative ones; this is a view, not a copy.
+        self.csr = (X.indptr, X.indices.view(f"u{X.indices.itemsize}"), X.data)
+        self.scale, self.ones = scale, ones
+        self.squared_norms = np.empty(X.shape[0])
+        _kernels.csr_squared_norms(X.indptr, X.data, self.squared_norms)
+        self.squared_norms = scale**2 * (self.squared_norms + ones)
+        self._in_place = np.arange(X.shape[0])
+        self._copy_types = self._smallest_exact_types()
+        self._copies = self._copies_fit(threads)
+
+    def _smallest_exact_types(self) -> tuple[np.dtype[Any], np.dtype[Any]]:
+        _, indices, values = self.csr
+        block = 1 << 16
+        blocks = (values[start : start + block] for start in range(0, values.size, block))
+        single = all(np.array_equal(part.astype(np.float32), part) for part in blocks)
+        index_type = np.dtype(np.uint16) if self.width <= 2**16 else indices.dtype
+        return index_type, np.dtype(np.float32 if single else np.float64)
+
+    def _copies_fit(self, threads: int) -> bool:
+        indptr, _, values = self.csr
+        copy = values.size * sum(kind.itemsize for kind in self._copy_types)
+        vectors = 8 * indptr.size * _VECTORS_PER_THREAD
+        return threads * (copy + vectors) <= _MEMORY_FACTOR * sum(array.nbytes for array in self.csr)
+
+    def whole(self) -> "_ArrangedCsr":
+        return _ArrangedCsr(self.csr, self.scale, self, self._in_place, self._in_place.size)
+
+    def arrange(self, order: Integers, batch_size: int) -> "_ArrangedCsr":
+        if not self._copies:
+            return _ArrangedCsr(self.csr, self.scale, self, order, batch_size)
+        nnz = self.csr[2].size
+        index_type, value_type = self._copy_types
+        copy = np.empty(order.size + 1, np.int64), np.empty(nnz, index_type), np.empty(nnz, value_type)
+        _kernels.csr_gather(*self.csr, order, *copy)
+        return _ArrangedCsr(copy, self.scale[order], self, self._in_place, batch_size)
+
+
+class _ArrangedCsr:
+    def __init__(self, csr: Any, scale: Vector, of: CsrRows, visit: Integers, batch_size: int) -> None:
+        self.visit = visit
+        self._matrix = (*csr, scale, of.ones)
+        self._scattered = visit is not of._in_place
+        self._batch_size = batch_size
+        self._state = np.empty((of.width, 2))
+        self._work = np.zeros(of.width)
+
+    def ordered(self, v: Vector, out: Vector) -> None:
+        _kernels.csr_ordered(*self._matrix, self.visit, self._scattered, self._batch_size, v, self._state, out)
+
+    def batched(self, members: Integers, starts: Integers, v: Vector, out: Vector) -> None:
+        _kernels.csr_batched(*self._matrix, members, starts, v, self._work, out)
+
+
+class DenseRows:
+    """Dense rows of any real type, read in place: a compiled row loop runs at memory speed without a float64 copy."""
+
+    def __init__(self, X: Any, scale: Vector, ones: float) -> None:
+        self.matrix = (X, scale, ones)
+        self.squared_norms = np.empty(X.shape[0])
+        _kernels.dense_squared_norms(X, self.squared_norms)
+        self.squared_norms = scale**2 * (self.squared_norms + ones)
+
+    def whole(self) -> "_ArrangedDense":
+        n = self.squared_norms.size
+        return self.arrange(np.arange(n), n)
+
+    def arrange(self, order: Integers, batch_size: int) -> "_ArrangedDense":
+        return _ArrangedDense(self.matrix, order, batch_size)
+
+
+class _ArrangedDense:
+    def __init__(self, matrix: Any, visit: Integers, batch_size: int) -> None:
+        self.visit = visit
+        self._matrix = matrix
+        self._batch_size = batch_size
+        self._state = np.empty((2, matrix[0].shape[1]))
+
+    def ordered(self, v: Vector, out: Vector) -> None:
+        _kernels.dense_ordered(*self._matrix, self.visit, self._batch_size, v, self._state, out)
+
+    def batched(self, members: Integers, starts: Integers, v: Vector, out: Vector) -> None:
+        _kernels.dense_batched(*self._matrix, members, starts, v, self._state[0], out)
+
+
+class GramRows:
+    """Few long rows: their n x n Gram matrix, formed once; an order is a reweighting of its entries."""
+
+    def __init__(self, X: Any, scale: Vector, ones: float) -> None:
+        if sp.issparse(X):
+            X = X.astype(np.float64)
+            gram = (X @ X.T).toarray()
+        else:
+            gram = np.zeros((X.shape[0], X.shape[0]))
+            block = max(1, (1 << 20) // X.shape[0])
+            for start in range(0, X.shape[1], block):
+                part = X[:, start : start + block].astype(np.float64)
+                gram += part @ part.T
+        self.gram = scale[:, None] * (gram + ones) * scale
+        self.squared_norms = self.gram.diagonal().copy()
+
+    def whole(self) -> "_ArrangedGram":
+        n = self.squared_norms.size
+        return self.arrange(np.arange(n), n)
+
+    def arrange(self, order: Integers, batch_size: int) -> "_ArrangedGram":
+        return _ArrangedGram(self.gram, order, batch_size)
+
+
+class _ArrangedGram:
+    def __init__(self, gram: Vector, visit: Integers, batch_size: int) -> None:
+        self.visit = visit
+        t = np.empty(visit.size)
+        t[visit] = np.arange(visit.size) // batch_size + 1.0
+        self._gram = gram
+        self._weighted = np.minimum(t, t[:, None]) * gram
+
+    def ordered(self, v: Vector, out: Vector) -> None:
+        np.dot(self._weighted, v, out=out)
+
+    def batched(self, members: Integers, starts: Integers, v: Vector, out: Vector) -> None:
+        for lo, hi in zip(starts[:-1], starts[1:], strict=True):
+            batch = members[lo:hi]
+            out[lo:hi] = self._gram[np.ix_(batch, batch)] @ v[lo:hi]

@@ -1,0 +1,193 @@
+"""`constants`: from a problem to its constants, over one order or many random ones.
+
+Each permutation depends on the seed and its own number alone and is computed by one thread, with BLAS held to one thread:
+results are the same to the last bit for any number of threads.
+"""
+
+import os
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from threadpoolctl import threadpool_limits
+
+from reshuffle.losses import Unit
+from reshuffle.orders import make_order
+from reshuffle.problem import Problem
+from reshuffle.spectral.journal import Journal
+from reshuffle.spectral.measurement import Measurement, Sample
+from reshuffle.spectral.result import Constants, LipschitzConstants, SmoothConstants
+
+_DEFAULT_TOL = 1e-4
+_DEFAULT_SLACK = 1e-2  # of an upper bound: 1e-4 would take ten times the products
+
+
+class AccuracyWarning(UserWarning):
+    """An eigenvalue was not found to the tolerance asked for."""
+
+
+def constants(
+    problem: Any = None,
+    *,
+    smoothness: ArrayLike | None = None,
+    batch_size: int = 1,
+    order: str | ArrayLike = "rr",
+    permutations: int = 100,
+    seed: int = 0,
+    tol: float | None = None,
+    failure_probability: float | None = None,
+    jobs: int | None = None,
+    out: str | Path | None = None,
+    callback: Callable[[Sample], None] | None = None,
+) -> Constants:
+    """L, Lhat and Ltil of a smooth problem, or G, Ghat, Gtil and Gbar of a Lipschitz one.
+
+    problem : a `Problem`, or a bare matrix, for which every L_i is 1.
+    smoothness : instead of a problem, L_1..L_n of any convex smooth functions f_i: the constants of the general finite sum.
+    batch_size : 1..n; the last batch of an epoch may be short.
+    order : "rr" (`permutations` random orders are sampled), "so" (the one that the seed gives), "ig" (the data's own), or
+        a permutation array.
+    tol : relative residual that each eigenvalue is computed to; 1e-4 if not given.
+    failure_probability : return upper bounds instead, all of which hold except with this probability; `tol` is then how far
+        above the norm they may lie (1e-2 if not given).
+    jobs : threads; all cores if not given. The result does not depend on it.
+    out : a journal of finished permutations. A run that was stopped goes on where it was.
+    callback : called with the `Sample` of each permutation as it is finished, in the calling thread.
+
+    Ctrl-C returns what is finished, if anything is; the result then has fewer permutations than were `requested`.
+    """
+    began = time.perf_counter()
+    problem = _as_problem(problem, smoothness)
+    batch_size = _whole_number("batch_size", batch_size, 1, problem.n)
+    permutations = _whole_number("permutations", permutations, 1)
+    seed = _whole_number("seed", seed, 0)
+    jobs = _cores() if jobs is None else _whole_number("jobs", jobs, 1)
+    if failure_probability is not None and not 0.0 < failure_probability < 1.0:
+        raise ValueError(f"failure_probability={failure_probability!r} must lie strictly between 0 and 1")
+    if tol is None:
+        tol = _DEFAULT_TOL if failure_probability is None else _DEFAULT_SLACK
+    if not 1e-12 <= tol < 1.0:
+        raise ValueError(f"tol={tol!r} must be at least 1e-12 and less than 1")
+    rule = make_order(order, problem.n, seed)
+    requested = permutations if rule.random else 1
+
+    with ExitStack() as stack:
+        stack.enter_context(threadpool_limits(1, user_api="blas"))
+        measurement = Measurement(
+            problem,
+            rule,
+            batch_size=batch_size,
+            tol=tol,
+            failure_probability=failure_probability,
+            permutations=requested,
+            threads=min(jobs, requested),
+        )
+        journal = None if out is None else stack.enter_context(Journal(out, measurement.header()))
+        samples = _measure_all(measurement, requested, jobs, journal, callback)
+    if failure_probability is None:
+        _warn_of_residual(max(measurement.residual, *(s.residual for s in samples)), tol)
+    kind = SmoothConstants if measurement.smooth else LipschitzConstants
+    return kind(
+        loss=str(problem.loss),
+        n=problem.n,
+        d=problem.d,
+        nnz=problem.nnz,
+        l2=problem.l2,
+        batch_size=batch_size,
+        order=rule.name,
+        seed=seed,
+        tol=tol,
+        failure_probability=failure_probability,
+        requested=requested,
+        hat=np.array([s.hat for s in samples]),
+        til=np.array([s.til for s in samples]),
+        products=np.array([s.products for s in samples]),
+        residual=np.array([s.residual for s in samples]),
+        largest_sample=measurement.largest_sample,
+        full_gradient_constant=measurement.full_gradient_constant,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _measure_all(
+    measurement: Measurement,
+    requested: int,
+    jobs: int,
+    journal: Journal | None,
+    callback: Callable[[Sample], None] | None,
+) -> list[Sample]:
+    done: dict[int, Sample] = {}
+
+    def keep(sample: Sample) -> None:
+        done[sample.permutation] = sample
+        if callback is not None:
+            callback(sample)
+
+    names = ("permutation", *(("lhat", "ltil") if measurement.smooth else ("ghat", "gtil")), "products", "residual")
+    for entry in journal.done if journal is not None else ():
+        if entry["permutation"] < requested:
+            keep(Sample(*(entry[name] for name in names)))
+    pool = ThreadPoolExecutor(max_workers=min(jobs, requested))
+    try:
+        missing = [k for k in range(requested) if k not in done]
+        for future in as_completed([pool.submit(measurement.measure, k) for k in missing]):
+            sample = future.result()
+            if journal is not None:
+                values = (sample.permutation, sample.hat, sample.til, sample.products, sample.residual)
+                journal.append(dict(zip(names, values, strict=True)))
+            keep(sample)
+    except KeyboardInterrupt:
+        if not done:
+            raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return [done[k] for k in sorted(done)]
+
+
+def _warn_of_residual(residual: float, tol: float) -> None:
+    if residual > tol:
+        warnings.warn(
+            f"Lanczos stopped at a relative residual of {residual:.1e}, above tol={tol:g}: the constants may be too small by "
+            "that much. Use a larger tol, or failure_probability for an upper bound that can be relied on.",
+            AccuracyWarning,
+            stacklevel=3,
+        )
+
+
+def _as_problem(problem: Any, smoothness: ArrayLike | None) -> Problem:
+    if (problem is None) == (smoothness is None):
+        raise ValueError("pass either a problem (or a matrix) or smoothness=[L_1, ..., L_n]")
+    if isinstance(problem, Problem):
+        return problem
+    if smoothness is None:
+        return Problem(problem, loss="unit")
+    values = np.asarray(smoothness, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0 or not (np.isfinite(values) & (values > 0.0)).all():
+        raise ValueError("smoothness must be a list of n positive numbers, one L_i for each function")
+    # By the paper's Kronecker argument a general finite sum has the constants of the n x 1 matrix of ones.
+    n = values.size
+    ones = sp.csr_array((np.ones(n), np.zeros(n, dtype=np.int32), np.arange(n + 1)), shape=(n, 1))
+    return Problem(ones, loss=Unit(), sample_weight=values)
+
+
+def _whole_number(name: str, value: Any, smallest: int, largest: int | None = None) -> int:
+    allowed = f"{smallest}..{largest}" if largest is not None else f"{smallest} or more"
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ValueError(f"{name}={value!r} is not a whole number; use {allowed}")
+    number = int(value)
+    if number > (largest if largest is not None else number):
+        raise ValueError(f"{name}={number} is larger than the {largest} rows of the data; use {allowed}")
+    if number < smallest:
+        raise ValueError(f"{name}={number} is too small; use {allowed}")
+    return number
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
