@@ -35,15 +35,6 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 @jit()
-def _prefetch_row(indptr: Any, indices: Any, values: Any, i: int) -> None:
-    lo, hi = indptr[i], indptr[i + 1]
-    for k in range(lo, hi, 64 // indices.itemsize):
-        _prefetch(indices, k)
-    for k in range(lo, hi, 64 // values.itemsize):
-        _prefetch(values, k)
-
-
-@jit()
 def csr_gather(
     indptr: Any, indices: Any, values: Any, order: Any, new_indptr: Any, new_indices: Any, new_values: Any
 ) -> None:
@@ -53,7 +44,11 @@ def csr_gather(
     for p in range(n):
         if p + 12 < n:
             _prefetch(indptr, order[p + 12])
-            _prefetch_row(indptr, indices, values, order[p + 6])
+            lo, hi = indptr[order[p + 6]], indptr[order[p + 6] + 1]
+            for k in range(lo, hi, 64 // indices.itemsize):
+                _prefetch(indices, k)
+            for k in range(lo, hi, 64 // values.itemsize):
+                _prefetch(values, k)
         lo, hi = indptr[order[p]], indptr[order[p] + 1]
         size = hi - lo
         new_indptr[p] = end
@@ -96,13 +91,17 @@ def csr_ordered(
             state[row_indices[k], 1] += coefficient * row_values[k]
     t, left_in_batch = 0.0, 0
     for p in range(n):
-        if scattered and p + 8 < n:
-            ahead = visit[p + 8]
+        if scattered and p + 12 < n:
+            ahead = visit[p + 12]
             _prefetch(indptr, ahead)
             _prefetch(scale, ahead)
             _prefetch(v, ahead)
             _prefetch(out, ahead)
-            _prefetch_row(indptr, indices, values, visit[p + 3])
+            ahead = visit[p + 4]
+            for k in range(indptr[ahead], indptr[ahead + 1], 64 // indices.itemsize):
+                _prefetch(indices, k)
+            for k in range(indptr[ahead], indptr[ahead + 1], 64 // values.itemsize):
+                _prefetch(values, k)
         if left_in_batch == 0:
             t += 1.0
             left_in_batch = b

@@ -1,5 +1,5 @@
 """The top eigenvalue of a positive semidefinite operator, by a short Lanczos recurrence that looks at its residual after
-every product. It knows nothing of the operator but `apply(v, out)`.
+every product. It knows nothing of the operator but `apply(v, out)`. A `start` vector is used up: it becomes working space.
 
 The Ritz value theta is a lower bound of the norm, and some eigenvalue lies within the residual of it. That eigenvalue is
 the top one unless the start vector misses the top eigenvector; the callers choose starts that do not. No vector is kept
@@ -73,7 +73,8 @@ def steps_for_bound(n: int, slack: float, failure_probability: float) -> int:
 
 def _recurrence(apply: Apply, start: Vector) -> Iterator[tuple[Vector, float, float]]:
     """Basis vector, alpha and beta of each step; the vector is overwritten two steps later. Ends when the space does."""
-    v, previous, w = start / np.linalg.norm(start), np.zeros_like(start), np.empty_like(start)
+    v, previous, w = start, np.zeros_like(start), np.empty_like(start)
+    v /= np.linalg.norm(v)
     beta = 0.0
     while True:
         apply(v, w)

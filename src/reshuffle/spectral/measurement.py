@@ -51,7 +51,6 @@ class Measurement:
         tol: float,
         failure_probability: float | None,
         permutations: int,
-        threads: int,
     ) -> None:
         self.problem, self.order, self.batch_size, self.tol = problem, order, batch_size, tol
         self.failure_probability = failure_probability
@@ -62,15 +61,14 @@ class Measurement:
         self.smooth = smoothness is not None
         self._scale = np.sqrt(smoothness) if smoothness is not None else _not_none(problem.lipschitz)
         self._l2 = problem.l2 if self.smooth else 0.0
-        self._rows = make_rows(
-            problem.X, self._scale, intercept=problem.fit_intercept, threads=threads, permutations=permutations
-        )
+        self._rows = make_rows(problem.X, self._scale, intercept=problem.fit_intercept, permutations=permutations)
         self._largest = float(self._rows.squared_norms.max())
         self._profile = np.sin(pi * (np.arange(n) // batch_size + 1.0) / (2 * self._m + 1))
         self._look_at_whole(generator(order.seed, 0, stream=2))
 
     def _look_at_whole(self, rng: np.random.Generator) -> None:
         n = self.problem.n
+        self._batch_mix: Vector | None = None
         if self._largest == 0.0:
             self._norm, self.residual = 0.0, 0.0
             return
@@ -78,11 +76,13 @@ class Measurement:
         if self._share is not None:
             top = lanczos.upper_bound(apply, g, slack=self.tol, failure_probability=self._share)
         else:
-            top = lanczos.top_eigenvalue(apply, g, tol=self.tol)
+            top = lanczos.top_eigenvalue(apply, g.copy(), tol=self.tol)
             q = np.empty(n)
             apply(g, q)
-            self._w = lanczos.ritz_vector(apply, g, top)
-            self._mix = self._w + _GUARD / np.linalg.norm(q) * q
+            w = lanczos.ritz_vector(apply, g, top)
+            self._mix = w + _GUARD / np.linalg.norm(q) * q
+            if self.batch_size > 1:
+                self._batch_mix = np.sqrt(n) * w
         self._norm, self.residual = top.value, top.residual
 
     @property
@@ -123,8 +123,8 @@ class Measurement:
         starts = batch_starts(order.size, self.batch_size)
         traces = np.add.reduceat(self._rows.squared_norms[order], starts[:-1])
         start = rng.standard_normal(order.size)
-        if self._share is None:
-            start = np.sqrt(order.size) * self._w[order] + _BATCH_GUARD * start
+        if self._batch_mix is not None:
+            start = self._batch_mix[order] + _BATCH_GUARD * start
         best = largest_batch(
             arranged, traces, start, batch_size=self.batch_size, tol=self.tol, failure_probability=self._share
         )

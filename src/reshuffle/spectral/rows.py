@@ -18,9 +18,11 @@ from reshuffle.spectral import _kernels
 Vector = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
 
-# What the threads may take beside the user's own arrays, as a multiple of them, when each lays out its own copy.
-_MEMORY_FACTOR = 1.8
-_VECTORS_PER_THREAD = 7
+# Sparse data is copied into visiting order where the copy is small, or where two threads that make one keep all that is
+# held within three times the CSR arrays. The number of threads must not enter: the layout decides how sums round.
+_SMALL_COPY, _LARGEST_COPY = 8 << 20, 1 << 30
+_BYTES_A_ROW_AND_THREAD = 44
+_BYTES_A_ROW_SHARED = 48
 
 # Forming the Gram matrix costs about n products; each permutation that shares it saves a few.
 _GRAM_ROWS_PER_PERMUTATION = 64
@@ -46,13 +48,13 @@ class Rows(Protocol):
         """The rows as they lie, in a single batch: `ordered` is then the plain Gram matrix."""
 
 
-def make_rows(X: Any, scale: Vector, *, intercept: bool, threads: int, permutations: int) -> Rows:
+def make_rows(X: Any, scale: Vector, *, intercept: bool, permutations: int) -> Rows:
     """The body that suits the data: rows scale_i * [a_i, 1 if intercept]."""
     n, ones = X.shape[0], float(intercept)
     entries = X.nnz if sp.issparse(X) else X.size
     if n * n <= entries and n <= _GRAM_ROWS_PER_PERMUTATION * permutations:
         return GramRows(X, scale, ones)
-    return CsrRows(X, scale, ones, threads) if sp.issparse(X) else DenseRows(X, scale, ones)
+    return CsrRows(X, scale, ones) if sp.issparse(X) else DenseRows(X, scale, ones)
 
 
 def batch_starts(n: int, batch_size: int) -> NDArray[np.int64]:
@@ -61,9 +63,9 @@ def batch_starts(n: int, batch_size: int) -> NDArray[np.int64]:
 
 
 class CsrRows:
-    """Sparse rows, copied into visiting order where the copies of all threads fit, read in place where they do not."""
+    """Sparse rows, copied into visiting order where the copy fits, read in place where it does not."""
 
-    def __init__(self, X: Any, scale: Vector, ones: float, threads: int) -> None:
+    def __init__(self, X: Any, scale: Vector, ones: float) -> None:
         self.width = X.shape[1]
         # Unsigned indices spare the kernels numba's check for negative ones; this is a view, not a copy.
         self.csr = (X.indptr, X.indices.view(f"u{X.indices.itemsize}"), X.data)
@@ -73,7 +75,7 @@ class CsrRows:
         self.squared_norms = scale**2 * (self.squared_norms + ones)
         self._in_place = np.arange(X.shape[0])
         self._copy_types = self._smallest_exact_types()
-        self._copies = self._copies_fit(threads)
+        self._copies = self._copy_fits()
 
     def _smallest_exact_types(self) -> tuple[np.dtype[Any], np.dtype[Any]]:
         _, indices, values = self.csr
@@ -83,11 +85,13 @@ class CsrRows:
         index_type = np.dtype(np.uint16) if self.width <= 2**16 else indices.dtype
         return index_type, np.dtype(np.float32 if single else np.float64)
 
-    def _copies_fit(self, threads: int) -> bool:
+    def _copy_fits(self) -> bool:
         indptr, _, values = self.csr
-        copy = values.size * sum(kind.itemsize for kind in self._copy_types)
-        vectors = 8 * indptr.size * _VECTORS_PER_THREAD
-        return threads * (copy + vectors) <= _MEMORY_FACTOR * sum(array.nbytes for array in self.csr)
+        n = indptr.size - 1
+        copy = indptr.nbytes + values.size * sum(kind.itemsize for kind in self._copy_types)
+        two_threads = 2 * (copy + n * _BYTES_A_ROW_AND_THREAD) + n * _BYTES_A_ROW_SHARED
+        fits = two_threads <= 2 * sum(array.nbytes for array in self.csr)
+        return copy <= (_LARGEST_COPY if fits else _SMALL_COPY)
 
     def whole(self) -> "_ArrangedCsr":
         return _ArrangedCsr(self.csr, self.scale, self, self._in_place, self._in_place.size)
@@ -95,9 +99,9 @@ class CsrRows:
     def arrange(self, order: Integers, batch_size: int) -> "_ArrangedCsr":
         if not self._copies:
             return _ArrangedCsr(self.csr, self.scale, self, order, batch_size)
-        nnz = self.csr[2].size
+        indptr, _, values = self.csr
         index_type, value_type = self._copy_types
-        copy = np.empty(order.size + 1, np.int64), np.empty(nnz, index_type), np.empty(nnz, value_type)
+        copy = np.empty_like(indptr), np.empty(values.size, index_type), np.empty(values.size, value_type)
         _kernels.csr_gather(*self.csr, order, *copy)
         return _ArrangedCsr(copy, self.scale[order], self, self._in_place, batch_size)
 

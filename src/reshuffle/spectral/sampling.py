@@ -87,7 +87,6 @@ def constants(
             tol=tol,
             failure_probability=failure_probability,
             permutations=requested,
-            threads=min(jobs, requested),
         )
         journal = None if out is None else stack.enter_context(Journal(out, measurement.header()))
         samples = _measure_all(measurement, requested, jobs, journal, callback)
