@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from reshuffle._checks import refuse_non_finite
 from reshuffle.losses import Loss, get_loss
 
 Vector = NDArray[np.float64]
@@ -85,7 +86,7 @@ def _as_matrix(X: Any) -> Any:
     X = _as_csr(X) if sp.issparse(X) else _as_dense(X)
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise ValueError(f"X has shape {X.shape}; it needs at least one row and one column")
-    _refuse_non_finite(X)
+    refuse_non_finite("X", X)
     return X
 
 
@@ -111,23 +112,6 @@ def _as_dense(X: Any) -> Any:
     if X.dtype.kind not in "iuf":
         raise ValueError(f"X has dtype {X.dtype}; use real numbers")
     return np.ascontiguousarray(X, dtype=X.dtype if X.dtype in _DENSE_TYPES else np.float64)
-
-
-def _refuse_non_finite(X: Any) -> None:
-    values = X.data if sp.issparse(X) else X
-    if values.dtype.kind != "f":
-        return
-    block = max(1, (1 << 20) // (1 if values.ndim == 1 else values.shape[1]))
-    for start in range(0, values.shape[0], block):
-        finite = np.isfinite(values[start : start + block])
-        if finite.all():
-            continue
-        first = np.argwhere(~finite)[0]
-        row = int(first[0]) + start
-        bad = values[row] if values.ndim == 1 else values[row, first[1]]
-        if sp.issparse(X):
-            row = int(np.searchsorted(X.indptr, row, side="right")) - 1
-        raise ValueError(f"X holds {bad} in row {row} (counted from 0); remove or fill such values first")
 
 
 def _as_labels(y: ArrayLike | None, n: int, loss: Loss) -> Vector | None:

@@ -16,7 +16,6 @@ class EpsilonInsensitive(Loss):
     def __post_init__(self) -> None:
         self._require("epsilon", 0.0 <= self.epsilon < float("inf"), "use zero or a positive number")
 
-
     @property
     def lipschitz(self) -> float:
         return 1.0

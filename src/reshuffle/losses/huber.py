@@ -16,11 +16,9 @@ class Huber(Loss):
     def __post_init__(self) -> None:
         self._require("delta", 0.0 < self.delta < float("inf"), "use a positive number")
 
-
     @property
     def smoothness(self) -> float:
         return 1.0
-
 
     @property
     def lipschitz(self) -> float:

@@ -15,7 +15,6 @@ class Logistic(Loss):
     def smoothness(self) -> float:
         return 0.25
 
-
     @property
     def lipschitz(self) -> float:
         return 1.0

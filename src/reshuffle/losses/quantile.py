@@ -16,7 +16,6 @@ class Quantile(Loss):
     def __post_init__(self) -> None:
         self._require("q", 0.0 < self.q < 1.0, "use a number strictly between 0 and 1")
 
-
     @property
     def lipschitz(self) -> float:
         return max(self.q, 1.0 - self.q)

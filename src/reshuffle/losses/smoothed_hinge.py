@@ -16,11 +16,9 @@ class SmoothedHinge(Loss):
     def __post_init__(self) -> None:
         self._require("gamma", 0.0 < self.gamma < float("inf"), "use a positive number")
 
-
     @property
     def smoothness(self) -> float:
         return 1.0 / self.gamma
-
 
     @property
     def lipschitz(self) -> float:

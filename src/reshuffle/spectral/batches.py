@@ -21,7 +21,7 @@ Vector = NDArray[np.float64]
 @dataclass(frozen=True)
 class LargestBatch:
     value: float  #: the largest squared norm of a batch, or its upper bound
-    residual: float  #: relative, of the batch that has it
+    residual: float  #: relative, of the batch that has it, or what its upper bound leaves open if that is less
 
 
 def largest_batch(
@@ -48,11 +48,13 @@ def largest_batch(
         if k > 8 and k % 4 and k < steps:  # late on, a product costs less than looking
             continue
         theta, residual = live.ritz()
+        upper = live.upper()
+        error = np.minimum(residual, np.maximum(upper - theta, 0.0))
         leader = int(np.argmax(theta))
-        if theta[leader] > best.value:
-            best = LargestBatch(float(theta[leader]), float(residual[leader] / theta[leader]))
-        settled = (residual <= tol * theta) & (not bound)
-        live.keep(~settled & (live.upper() > best.value))
+        if theta[leader] >= best.value:
+            best = LargestBatch(float(theta[leader]), float(error[leader] / theta[leader]))
+        settled = (error <= tol * theta) & (not bound)
+        live.keep(~settled & (upper > best.value))
         if live.count == 0:
             break
     return LargestBatch(best.value / (1.0 - tol), best.residual) if bound else best
@@ -80,13 +82,17 @@ class _Live:
         return self._sizes.size
 
     def _sum_by_batch(self, values: Vector) -> Vector:
-        return np.bincount(self._batch, weights=values, minlength=self.count)
+        return np.bincount(self._batch, weights=values, minlength=self.count).astype(np.float64, copy=False)
 
     def keep(self, chosen: NDArray[np.bool_]) -> None:
         if not chosen.all() or not self._alphas:
             rows = np.repeat(chosen, self._sizes)
             self._members, self._v, self._previous = self._members[rows], self._v[rows], self._previous[rows]
-            self._sizes, self._traces, self._beta = self._sizes[chosen], self._traces[chosen], self._beta[chosen]
+            self._sizes, self._traces, self._beta = (
+                self._sizes[chosen],
+                self._traces[chosen],
+                self._beta[chosen],
+            )
             self._alphas = [alpha[chosen] for alpha in self._alphas]
             self._betas = [beta[chosen] for beta in self._betas]
             self._batch = np.repeat(np.arange(self._sizes.size), self._sizes)
@@ -121,4 +127,4 @@ class _Live:
 
     def upper(self) -> Vector:
         unseen = np.maximum(self._traces - np.sum(self._alphas, axis=0), 0.0)
-        return np.linalg.eigvalsh(self._tridiagonal(border=unseen))[:, -1]
+        return np.linalg.eigvalsh(self._tridiagonal(border=unseen))[:, -1].astype(np.float64, copy=False)

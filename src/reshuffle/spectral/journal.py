@@ -26,7 +26,7 @@ class Journal:
         if lines:
             self._check(lines[0], header)
             self.done = [self._entry(number, line) for number, line in enumerate(lines[1:], 2)]
-        self._file = open(self.path, "r+b" if self.path.exists() else "w+b")
+        self._file = open(self.path, "r+b" if self.path.exists() else "w+b")  # noqa: SIM115 closed in __exit__
         self._file.truncate(size)
         self._file.seek(size)
         if not lines:
@@ -68,9 +68,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._file.close()
 
 
@@ -80,5 +78,5 @@ def data_hash(X: Any, scale: Any, *more: Any) -> str:
     digest = hashlib.sha256()
     for array in (*arrays, scale, *more):
         digest.update(f"{array.dtype} {array.shape}".encode())
-        digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
+        digest.update(np.ascontiguousarray(array).data.cast("B"))
     return digest.hexdigest()

@@ -13,6 +13,7 @@ from math import ceil, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
+from scipy.linalg.lapack import dstev
 
 from reshuffle.spectral import _kernels
 
@@ -87,7 +88,12 @@ def _recurrence(apply: Apply, start: Vector) -> Iterator[tuple[Vector, float, fl
 
 def _ritz(alphas: list[float], betas: list[float]) -> TopEigenvalue:
     k = len(alphas)
-    values, vectors = eigh_tridiagonal(alphas, betas[:-1], select="i", select_range=(k - 1, k - 1))
-    theta, coefficients = float(values[0]), vectors[:, 0]
+    if k == 1:
+        values, vectors = np.array(alphas), np.ones((1, 1))
+    elif k <= 64:  # LAPACK itself: it is done before SciPy's own function has checked its arguments
+        values, vectors, _ = dstev(alphas, betas[:-1])
+    else:
+        values, vectors = eigh_tridiagonal(alphas, betas[:-1], select="i", select_range=(k - 1, k - 1))
+    theta, coefficients = float(values[-1]), vectors[:, -1]
     residual = betas[-1] * abs(float(coefficients[-1])) / theta if theta > 0.0 else 0.0
     return TopEigenvalue(theta, residual, k, coefficients)

@@ -1,10 +1,11 @@
 """The constants of one permutation, and what all permutations of a problem share.
 
 Shared, and computed once: the top left singular vector w of Λ^{1/2}A, which says where the top eigenvector of every ordered
-matrix is to be looked for, and q = (Λ^{1/2}AA'Λ^{1/2})g for a random g, which has a part in every direction of the data.
-The start sin(pi t/(2m+1)) (w + 0.03 q) makes a permutation cost a handful of products, and q keeps Lanczos from settling on
-a lower eigenvalue where the order has pushed the top one out of w's sight (clusters one after the other): its part in a
-cluster is the cluster's share of the data, whereas that of a random n-vector falls as 1/sqrt(n) and is soon overlooked.
+matrix is to be looked for, and a guard q, which looks everywhere else. The start sin(pi t/(2m+1)) (w + guard q) makes a
+permutation cost a handful of products, and q keeps Lanczos from settling on a lower eigenvalue where an order has pushed the
+top one out of w's sight (clusters one after the other, heavy rows late). q gives each row the size of its norm, and the sign
+that it has in (Λ^{1/2}AA'Λ^{1/2})g for a random g: rows that point the same way get the same sign, so q's part in a cluster is
+the cluster's share of the data. A random n-vector would not do: its part in anything falls as 1/sqrt(n).
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,9 @@ from reshuffle.spectral.rows import Arranged, batch_starts, make_rows
 
 Vector = NDArray[np.float64]
 
-_GUARD = 0.03
+# A random order of many rows mixes the data; a given one may not, and a few rows, or a few heavy ones among many, can fall
+# in any order. There the guard is strong, at the price of a product or two.
+_GUARD, _STRONG_GUARD, _MANY_ROWS = 0.01, 0.3, 2000
 _BATCH_GUARD = 0.1
 
 
@@ -64,7 +67,7 @@ class Measurement:
         self._rows = make_rows(problem.X, self._scale, intercept=problem.fit_intercept, permutations=permutations)
         self._largest = float(self._rows.squared_norms.max())
         self._profile = np.sin(pi * (np.arange(n) // batch_size + 1.0) / (2 * self._m + 1))
-        self._look_at_whole(generator(order.seed, 0, stream=2))
+        self._look_at_whole(generator(order.seed, 0, stream=3))
 
     def _look_at_whole(self, rng: np.random.Generator) -> None:
         n = self.problem.n
@@ -79,8 +82,12 @@ class Measurement:
             top = lanczos.top_eigenvalue(apply, g.copy(), tol=self.tol)
             q = np.empty(n)
             apply(g, q)
+            q = np.sign(q) * np.sqrt(self._rows.squared_norms)
             w = lanczos.ritz_vector(apply, g, top)
-            self._mix = w + _GUARD / np.linalg.norm(q) * q
+            norms = self._rows.squared_norms
+            rows_that_count = norms.sum() ** 2 / (norms @ norms)
+            guard = _GUARD if self.order.random and rows_that_count > _MANY_ROWS else _STRONG_GUARD
+            self._mix = w + guard / np.linalg.norm(q) * q
             if self.batch_size > 1:
                 self._batch_mix = np.sqrt(n) * w
         self._norm, self.residual = top.value, top.residual
@@ -97,10 +104,9 @@ class Measurement:
         if self._largest == 0.0:
             return Sample(permutation, self._l2 * theory.ordered_norm_ratio(self._m), self._l2, 0, 0.0)
         order = self.order.permutation(permutation)
-        rng = generator(self.order.seed, permutation, stream=1)
         arranged = self._rows.arrange(order, self.batch_size)
-        hat = self._ordered_norm(arranged, order, rng)
-        til, til_residual = self._largest_batch(arranged, order, rng)
+        hat = self._ordered_norm(arranged, order, permutation)
+        til, til_residual = self._largest_batch(arranged, order, permutation)
         return Sample(
             permutation,
             hat.value / (self._m * self.problem.n) + self._l2 * theory.ordered_norm_ratio(self._m),
@@ -109,25 +115,23 @@ class Measurement:
             max(hat.residual, til_residual),
         )
 
-    def _ordered_norm(self, arranged: Arranged, order: Any, rng: np.random.Generator) -> lanczos.TopEigenvalue:
+    def _ordered_norm(self, arranged: Arranged, order: Any, permutation: int) -> lanczos.TopEigenvalue:
         if self._share is not None:
-            start = rng.standard_normal(order.size)
+            start = generator(self.order.seed, permutation, stream=1).standard_normal(order.size)
             return lanczos.upper_bound(arranged.ordered, start, slack=self.tol, failure_probability=self._share)
         start = np.empty(order.size)
         start[arranged.visit] = self._profile * self._mix[order]
         return lanczos.top_eigenvalue(arranged.ordered, start, tol=self.tol)
 
-    def _largest_batch(self, arranged: Arranged, order: Any, rng: np.random.Generator) -> tuple[float, float]:
+    def _largest_batch(self, arranged: Arranged, order: Any, permutation: int) -> tuple[float, float]:
         if self.batch_size == 1:
             return self._largest, 0.0
         starts = batch_starts(order.size, self.batch_size)
         traces = np.add.reduceat(self._rows.squared_norms[order], starts[:-1])
-        start = rng.standard_normal(order.size)
+        start = generator(self.order.seed, permutation, stream=2).standard_normal(order.size)
         if self._batch_mix is not None:
             start = self._batch_mix[order] + _BATCH_GUARD * start
-        best = largest_batch(
-            arranged, traces, start, batch_size=self.batch_size, tol=self.tol, failure_probability=self._share
-        )
+        best = largest_batch(arranged, traces, start, batch_size=self.batch_size, tol=self.tol, failure_probability=self._share)
         return best.value, best.residual
 
     def header(self) -> dict[str, Any]:
@@ -143,7 +147,7 @@ class Measurement:
             "order": order.name,
             "seed": order.seed,
             "tol": self.tol,
-            "failure_probability": self._share,
+            "failure_probability_each": self._share,
             "data_sha256": data_hash(problem.X, self._scale, *given),
         }
 

@@ -61,10 +61,25 @@ class Constants:
 
     def to_dict(self) -> dict[str, Any]:
         """Every number under the name of its attribute, ready for JSON: what is not finite becomes None."""
-        first = ("loss", "n", "d", "nnz", "l2", "batch_size", "order", "permutations", "seed", "tol", "failure_probability")
+        first = (
+            "loss",
+            "n",
+            "d",
+            "nnz",
+            "l2",
+            "batch_size",
+            "order",
+            "permutations",
+            "seed",
+            "tol",
+            "failure_probability",
+        )
         last = ("products_median", "residual_max", "seconds", "version")
         numbers = {name: getattr(self, name) for name in (*first, *self._REPORTED, *last)}
         return {name: None if isinstance(x, float) and not isfinite(x) else x for name, x in numbers.items()}
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def _heading(self) -> list[str]:
         measured = f"{self.permutations}" if self.permutations == self.requested else f"{self.permutations} of {self.requested}"
@@ -84,7 +99,8 @@ class Constants:
 
     def _accuracy(self) -> str:
         if self.failure_probability is not None:
-            return f"accuracy     upper bounds, all of them with probability {1.0 - self.failure_probability:g}, slack {self.tol:g}"
+            sure = f"{1.0 - self.failure_probability:g}"
+            return f"accuracy     upper bounds with slack {self.tol:g}, all of which hold with probability {sure}"
         return (
             f"accuracy     relative residual at most {self.residual_max:.1e} (tol {self.tol:g}), "
             f"median of {self.products_median:g} products a permutation, {self.seconds:.2f} s"
@@ -188,8 +204,8 @@ class SmoothConstants(Constants):
             f"L/Lhat       {self.l_over_lhat:.4g}   (mean of L/Lhat_π: {self.mean_l_over_lhat:.4g})",
             f"Ltil         {self.ltil_mean:.6g}   (largest: {self.ltil_max:.6g})",
             f"L/Ltil       {self.l_over_ltil:.4g}",
-            f"full gradient constant   {self.full_gradient_constant:.6g}",
-            f"step size    up to {self.step_size_limit:.4g} for these orders, up to {self.safe_step_size_limit:.4g} for any order",
+            f"full         {self.full_gradient_constant:.6g}   (the constant of full gradients, (1/n)‖Λ^½A‖²)",
+            f"step size    up to {self.step_size_limit:.4g} ({self.safe_step_size_limit:.4g} is safe for any order)",
             self._accuracy(),
         ]
         return "\n".join(lines)

@@ -7,6 +7,8 @@ Neither n x n matrix is formed, except where n is so small against the data that
 Three bodies: CSR, dense, Gram. A body on disk, on a cluster or on a GPU needs `arrange` and no more.
 """
 
+import threading
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -76,6 +78,7 @@ class CsrRows:
         self._in_place = np.arange(X.shape[0])
         self._copy_types = self._smallest_exact_types()
         self._copies = self._copy_fits()
+        self._of_thread = threading.local()
 
     def _smallest_exact_types(self) -> tuple[np.dtype[Any], np.dtype[Any]]:
         _, indices, values = self.csr
@@ -91,7 +94,7 @@ class CsrRows:
         copy = indptr.nbytes + values.size * sum(kind.itemsize for kind in self._copy_types)
         two_threads = 2 * (copy + n * _BYTES_A_ROW_AND_THREAD) + n * _BYTES_A_ROW_SHARED
         fits = two_threads <= 2 * sum(array.nbytes for array in self.csr)
-        return copy <= (_LARGEST_COPY if fits else _SMALL_COPY)
+        return int(copy) <= (_LARGEST_COPY if fits else _SMALL_COPY)
 
     def whole(self) -> "_ArrangedCsr":
         return _ArrangedCsr(self.csr, self.scale, self, self._in_place, self._in_place.size)
@@ -99,11 +102,16 @@ class CsrRows:
     def arrange(self, order: Integers, batch_size: int) -> "_ArrangedCsr":
         if not self._copies:
             return _ArrangedCsr(self.csr, self.scale, self, order, batch_size)
-        indptr, _, values = self.csr
-        index_type, value_type = self._copy_types
-        copy = np.empty_like(indptr), np.empty(values.size, index_type), np.empty(values.size, value_type)
-        _kernels.csr_gather(*self.csr, order, *copy)
-        return _ArrangedCsr(copy, self.scale[order], self, self._in_place, batch_size)
+        _kernels.csr_gather(*self.csr, order, *self._room())
+        return _ArrangedCsr(self._room(), self.scale[order], self, self._in_place, batch_size)
+
+    def _room(self) -> Any:
+        """Arrays for one copy, a set for each thread, used again by its next permutation."""
+        if not hasattr(self._of_thread, "copy"):
+            indptr, _, values = self.csr
+            index_type, value_type = self._copy_types
+            self._of_thread.copy = np.empty_like(indptr), np.empty(values.size, index_type), np.empty(values.size, value_type)
+        return self._of_thread.copy
 
 
 class _ArrangedCsr:
@@ -189,6 +197,6 @@ class _ArrangedGram:
         np.dot(self._weighted, v, out=out)
 
     def batched(self, members: Integers, starts: Integers, v: Vector, out: Vector) -> None:
-        for lo, hi in zip(starts[:-1], starts[1:], strict=True):
+        for lo, hi in pairwise(starts):
             batch = members[lo:hi]
             out[lo:hi] = self._gram[np.ix_(batch, batch)] @ v[lo:hi]

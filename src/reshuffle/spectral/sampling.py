@@ -18,12 +18,13 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
+from reshuffle._checks import whole_number
 from reshuffle.losses import Unit
 from reshuffle.orders import make_order
 from reshuffle.problem import Problem
 from reshuffle.spectral.journal import Journal
 from reshuffle.spectral.measurement import Measurement, Sample
-from reshuffle.spectral.result import Constants, LipschitzConstants, SmoothConstants
+from reshuffle.spectral.result import LipschitzConstants, SmoothConstants
 
 _DEFAULT_TOL = 1e-4
 _DEFAULT_SLACK = 1e-2  # of an upper bound: 1e-4 would take ten times the products
@@ -46,7 +47,7 @@ def constants(
     jobs: int | None = None,
     out: str | Path | None = None,
     callback: Callable[[Sample], None] | None = None,
-) -> Constants:
+) -> Any:  # SmoothConstants or LipschitzConstants, as the loss has it: a union would make type checkers refuse c.L
     """L, Lhat and Ltil of a smooth problem, or G, Ghat, Gtil and Gbar of a Lipschitz one.
 
     problem : a `Problem`, or a bare matrix, for which every L_i is 1.
@@ -65,10 +66,10 @@ def constants(
     """
     began = time.perf_counter()
     problem = _as_problem(problem, smoothness)
-    batch_size = _whole_number("batch_size", batch_size, 1, problem.n)
-    permutations = _whole_number("permutations", permutations, 1)
-    seed = _whole_number("seed", seed, 0)
-    jobs = _cores() if jobs is None else _whole_number("jobs", jobs, 1)
+    batch_size = whole_number("batch_size", batch_size, 1, problem.n)
+    permutations = whole_number("permutations", permutations, 1)
+    seed = whole_number("seed", seed, 0)
+    jobs = _cores() if jobs is None else whole_number("jobs", jobs, 1)
     if failure_probability is not None and not 0.0 < failure_probability < 1.0:
         raise ValueError(f"failure_probability={failure_probability!r} must lie strictly between 0 and 1")
     if tol is None:
@@ -129,7 +130,12 @@ def _measure_all(
         if callback is not None:
             callback(sample)
 
-    names = ("permutation", *(("lhat", "ltil") if measurement.smooth else ("ghat", "gtil")), "products", "residual")
+    names = (
+        "permutation",
+        *(("lhat", "ltil") if measurement.smooth else ("ghat", "gtil")),
+        "products",
+        "residual",
+    )
     for entry in journal.done if journal is not None else ():
         if entry["permutation"] < requested:
             keep(Sample(*(entry[name] for name in names)))
@@ -174,18 +180,6 @@ def _as_problem(problem: Any, smoothness: ArrayLike | None) -> Problem:
     n = values.size
     ones = sp.csr_array((np.ones(n), np.zeros(n, dtype=np.int32), np.arange(n + 1)), shape=(n, 1))
     return Problem(ones, loss=Unit(), sample_weight=values)
-
-
-def _whole_number(name: str, value: Any, smallest: int, largest: int | None = None) -> int:
-    allowed = f"{smallest}..{largest}" if largest is not None else f"{smallest} or more"
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise ValueError(f"{name}={value!r} is not a whole number; use {allowed}")
-    number = int(value)
-    if number > (largest if largest is not None else number):
-        raise ValueError(f"{name}={number} is larger than the {largest} rows of the data; use {allowed}")
-    if number < smallest:
-        raise ValueError(f"{name}={number} is too small; use {allowed}")
-    return number
 
 
 def _cores() -> int:

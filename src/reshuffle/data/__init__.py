@@ -1,0 +1,74 @@
+"""Files and named datasets in, a CSR or dense matrix and its labels out."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import scipy.sparse as sp
+
+from reshuffle._checks import refuse_non_finite
+from reshuffle.data import arrays, tables
+from reshuffle.data._files import kind
+from reshuffle.data.bundled import NAMES, read_bundled
+
+__all__ = ["Data", "load"]
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """What was read: X (n x d, CSR or dense), the labels y as they stood (None where the file has none), where it is from."""
+
+    X: Any
+    y: Any
+    name: str
+    feature_names: list[str] | None = None
+
+    def __str__(self) -> str:
+        n, d = self.X.shape
+        kind = f"sparse, {self.X.nnz} entries" if sp.issparse(self.X) else f"dense, {self.X.dtype}"
+        return f"{self.name}: {n} x {d}, {kind}" + ("" if self.y is not None else ", no labels")
+
+    __repr__ = __str__
+
+
+def load(source: str | Path, *, target: str | int | None = None, n_features: int | None = None) -> Data:
+    """Read a dataset, and refuse NaN and infinity with the place where they stand.
+
+    source : a file, by its ending .csv, .parquet, .npy, .npz, else svmlight text; .gz, .bz2 and .xz are read as they are.
+        Or the name of a dataset that ships inside scikit-learn: breast_cancer, diabetes, digits, iris, wine.
+    target : csv and parquet: the column with the labels, by name or number; the last if not given.
+    n_features : svmlight: d, where the file does not happen to use its last features.
+    """
+    path = Path(source).expanduser()
+    name = str(source)
+    if path.is_dir():
+        raise ValueError(f"{name!r} is a folder; name a file in it")
+    if not path.exists() and name not in NAMES:
+        raise FileNotFoundError(f"there is no file {name!r}, nor a dataset of that name; named are {', '.join(NAMES)}")
+    inside = kind(path) if path.exists() else "named"
+    if target is not None and inside not in (".csv", ".parquet"):
+        raise ValueError(f"target={target!r}: {name!r} has no columns to choose from; only csv and parquet files do")
+    if n_features is not None and inside in ("named", ".csv", ".parquet", ".npy", ".npz"):
+        raise ValueError(f"n_features={n_features}: {name!r} says itself how many it has; only svmlight text does not")
+    X, y, names = _read(inside, path, name, target, n_features)
+    refuse_non_finite(name, X)
+    return Data(X, y, name, names)
+
+
+def _read(
+    inside: str, path: Path, name: str, target: str | int | None, n_features: int | None
+) -> tuple[Any, Any, list[str] | None]:
+    match inside:
+        case "named":
+            return read_bundled(name)
+        case ".csv":
+            return tables.read_csv(path, target)
+        case ".parquet":
+            return tables.read_parquet(path, target)
+        case ".npy":
+            return *arrays.read_npy(path), None
+        case ".npz":
+            return *arrays.read_npz(path), None
+    from reshuffle.data.svmlight import read_svmlight  # loads numba
+
+    return *read_svmlight(path, n_features), None

@@ -1,0 +1,119 @@
+"""Every other format, named datasets, and mistakes."""
+
+import gzip
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import reshuffle as rs
+
+
+def test_npy_and_npz(tmp_path):
+    A = np.arange(6.0).reshape(2, 3)
+    np.save(tmp_path / "a.npy", A.astype(np.float32))
+    got = rs.load(tmp_path / "a.npy")
+    assert got.X.dtype == np.float32
+    assert got.y is None
+    np.testing.assert_array_equal(got.X, A)
+    sp.save_npz(tmp_path / "s.npz", sp.csr_array(A))
+    np.testing.assert_array_equal(rs.load(tmp_path / "s.npz").X.toarray(), A)
+    np.savez(tmp_path / "both.npz", X=A, y=np.array(["yes", "no"]))
+    assert list(rs.load(tmp_path / "both.npz").y) == ["yes", "no"]
+    np.savez(tmp_path / "other.npz", a=A)
+    with pytest.raises(ValueError, match="holds a; save a sparse matrix"):
+        rs.load(tmp_path / "other.npz")
+    (tmp_path / "bad.npy").write_bytes(b"not an array")
+    with pytest.raises(ValueError, match="is not a NumPy array file"):
+        rs.load(tmp_path / "bad.npy")
+    (tmp_path / "bad.npz").write_bytes(b"not an archive")
+    with pytest.raises(ValueError, match="is not a NumPy or SciPy archive"):
+        rs.load(tmp_path / "bad.npz")
+
+
+def test_csv_with_and_without_a_header(tmp_path):
+    (tmp_path / "named.csv").write_text('age,"height, m",label\n1,2.5,yes\n3,4,no\n\n')
+    got = rs.load(tmp_path / "named.csv")
+    np.testing.assert_array_equal(got.X, [[1, 2.5], [3, 4]])
+    assert list(got.y) == ["yes", "no"]
+    assert got.feature_names == ["age", "height, m"]
+    (tmp_path / "plain.csv").write_text("1,2,0\n3,4,1\n")
+    np.testing.assert_array_equal(rs.load(tmp_path / "plain.csv").y, [0, 1])
+    np.testing.assert_array_equal(rs.load(tmp_path / "plain.csv", target=0).y, [1, 3])
+    np.testing.assert_array_equal(rs.load(tmp_path / "plain.csv", target="-2").y, [2, 4])
+    (tmp_path / "zipped.csv.gz").write_bytes(gzip.compress(b"a,b,t\n1,2,3\n"))
+    np.testing.assert_array_equal(rs.load(tmp_path / "zipped.csv.gz", target="a").X, [[2, 3]])
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a,b,t\n1,2,0\n1,red,0\n", "line 3, column 'b': 'red' is not a number"),
+        ("a,b,t\n1,,0\n", "line 2, column 'b': '' is not a number"),
+        ("a,b,t\n1,2,0\n1,2\n", "line 3: 2 columns where the first line has 3"),
+        ("a,b,t\n1,nan,0\n", "holds nan in row 0"),
+        ("a,b,t\n", "holds no samples"),
+        ("", "holds no samples"),
+        ("t\n1\n", "1 column"),
+    ],
+)
+def test_a_malformed_csv_says_where_and_what(tmp_path, text, complaint):
+    path = tmp_path / "broken.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="broken") as error:
+        rs.load(path)
+    assert complaint in str(error.value)
+
+
+def test_an_unknown_target_lists_the_columns(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,t\n1,2,0\n")
+    with pytest.raises(ValueError, match=r"target='z' is not a column of .*; it has a, b, t"):
+        rs.load(tmp_path / "t.csv", target="z")
+
+
+def test_parquet(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    columns = {"a": [1, 2], "flag": [True, False], "label": ["x", "y"]}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    got = rs.load(tmp_path / "t.parquet")
+    np.testing.assert_array_equal(got.X, [[1, 1], [2, 0]])
+    assert list(got.y) == ["x", "y"]
+    with pytest.raises(ValueError, match="column 'label' holds string, not numbers"):
+        rs.load(tmp_path / "t.parquet", target="a")
+    pq.write_table(pa.table({"a": [1.0, None], "b": [1, 2]}), tmp_path / "gaps.parquet")
+    with pytest.raises(ValueError, match="column 'a' is empty in row 1"):
+        rs.load(tmp_path / "gaps.parquet")
+    (tmp_path / "bad.parquet").write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match="is not a parquet file"):
+        rs.load(tmp_path / "bad.parquet")
+
+
+def test_named_datasets_ship_with_scikit_learn():
+    got = rs.load("breast_cancer")
+    assert got.X.shape == (569, 30)
+    assert str(got) == "breast_cancer: 569 x 30, dense, float64"
+    with pytest.raises(FileNotFoundError, match="there is no file 'breast_cancr', nor a dataset"):
+        rs.load("breast_cancr")
+
+
+def test_non_finite_values_are_refused_with_their_row(tmp_path):
+    A = np.zeros((5, 2))
+    A[3, 1] = np.inf
+    np.save(tmp_path / "a.npy", A)
+    with pytest.raises(ValueError, match=r"a.npy' holds inf in row 3|a.npy holds inf in row 3"):
+        rs.load(tmp_path / "a.npy")
+    sp.save_npz(tmp_path / "s.npz", sp.csr_array(np.where(A > 0, np.nan, np.eye(5, 2))))
+    with pytest.raises(ValueError, match="holds nan in row 3"):
+        rs.load(tmp_path / "s.npz")
+
+
+def test_options_that_do_not_apply_are_refused(tmp_path):
+    (tmp_path / "file").write_text("1 1:1\n")
+    with pytest.raises(ValueError, match="only csv and parquet"):
+        rs.load(tmp_path / "file", target="a")
+    with pytest.raises(ValueError, match="only svmlight text"):
+        rs.load("digits", n_features=3)
+    with pytest.raises(ValueError, match="is a folder"):
+        rs.load(tmp_path)

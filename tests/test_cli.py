@@ -1,0 +1,86 @@
+"""The command through its real entry point."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import reshuffle as rs
+
+COMMAND = Path(sys.executable).with_name("reshuffle")
+
+
+def run(*arguments, status=0):
+    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    return done.stdout, done.stderr
+
+
+KEYS = (
+    "n d nnz batch_size order permutations seed L lhat_mean lhat_std lhat_min lhat_max ltil_mean ltil_max l_over_lhat "
+    "mean_l_over_lhat l_over_ltil full_gradient_constant predicted_lhat step_size_limit seconds"
+)
+
+
+def test_json_is_one_object_with_every_number_of_the_library():
+    stdout, stderr = run("constants", "breast_cancer", "--permutations", 7, "--batch-size", 5, "--seed", 3, "--json")
+    printed = json.loads(stdout)
+    assert set(KEYS.split()) <= set(printed)
+    assert stderr == ""
+    want = rs.constants(rs.load("breast_cancer").X, permutations=7, batch_size=5, seed=3).to_dict()
+    assert {**printed, "seconds": 0} == {**want, "seconds": 0}
+
+
+def test_a_lipschitz_loss_has_its_own_names():
+    printed = json.loads(run("constants", "diabetes", "--loss", "absolute", "--permutations", 3, "--json")[0])
+    assert {"G", "ghat_mean", "ghat_std", "ghat_min", "ghat_max", "gtil_mean", "gtil_max", "gbar"} <= set(printed)
+    assert "L" not in printed
+
+
+def test_the_plain_output_has_one_line_a_number():
+    stdout, _ = run("constants", "breast_cancer", "--loss", "logistic", "--permutations", 3, "--jobs", 1)
+    words = [line.split()[0] for line in stdout.splitlines()]
+    assert words[:6] == ["n", "d", "nnz", "loss", "batch", "order"]
+    assert {"L", "Lhat", "L/Lhat", "Ltil", "L/Ltil", "step"} <= set(words)
+    assert "step size" in stdout
+
+
+def test_tables_take_a_target(tmp_path):
+    (tmp_path / "t.csv").write_text("label,a,b\nyes,1,2\nno,3,4\nyes,5,6\n")
+    stdout, _ = run("constants", tmp_path / "t.csv", "--target", "label", "--loss", "logistic", "--order", "ig", "--json")
+    printed = json.loads(stdout)
+    assert (printed["n"], printed["d"], printed["L"], printed["permutations"]) == (3, 2, 61 / 4, 1)
+
+
+def test_a_journal_is_resumed(tmp_path):
+    arguments = ["constants", "digits", "--permutations", 4, "--out", tmp_path / "run.jsonl", "--json"]
+    first, second = (json.loads(run(*arguments)[0]) for _ in range(2))
+    assert {**first, "seconds": 0} == {**second, "seconds": 0}
+    assert "seed is 0 there and 1 now" in run(*arguments, "--seed", 1, status=2)[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["nowhere.svm"], "there is no file 'nowhere.svm'"),
+        (["digits", "--batch-size", "5000"], "batch_size=5000 is larger than the 1797 rows"),
+        (["digits", "--loss", "logistic"], "y has 10 classes"),
+        (["digits", "--loss", "cubic"], "loss='cubic' is not known"),
+        (["digits", "--order", "random"], "order='random' is not known"),
+        (["digits", "--tol", "0"], "tol=0.0"),
+        (["digits", "--permutations", "many"], "Invalid value for '--permutations'"),
+    ],
+)
+def test_mistakes_end_in_one_clear_line(arguments, complaint):
+    stdout, stderr = run("constants", *arguments, status=2)
+    assert stdout == ""
+    assert complaint in stderr
+    assert "Traceback" not in stderr
+
+
+def test_help_and_version():
+    assert run("--version")[0].strip() == rs.__version__
+    assert "constants" in run("--help")[0]
+    assert "--batch-size" in run("constants", "--help")[0]

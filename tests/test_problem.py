@@ -1,0 +1,105 @@
+"""What a problem takes, what it refuses, and in which words."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import reshuffle as rs
+
+A = np.arange(12.0).reshape(4, 3) + 1.0
+Y = np.array([1, 2, 1, 2])
+
+
+def test_two_classes_become_signs():
+    np.testing.assert_array_equal(rs.Problem(A, Y).y, [-1, 1, -1, 1])
+    np.testing.assert_array_equal(rs.Problem(A, np.array(["b", "a", "b", "a"])).y, [1, -1, 1, -1])
+    np.testing.assert_array_equal(rs.Problem(A, -np.ones(4)).y, [-1, -1, -1, -1])
+
+
+def test_weights_scale_what_the_loss_says():
+    w = np.array([1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_allclose(rs.Problem(A, Y, loss="logistic", sample_weight=w).smoothness, w / 4)
+    np.testing.assert_allclose(rs.Problem(A, Y, loss="hinge", sample_weight=w).lipschitz, w)
+    assert rs.Problem(A, Y, loss="hinge").smoothness is None
+    assert rs.Problem(A, Y, loss="squared").lipschitz is None
+
+
+def test_data_is_used_where_it_lies():
+    for X in (sp.csr_array(A), A, A.astype(np.float32), A.astype(np.uint8)):
+        kept = rs.Problem(X, Y).X
+        shared = (kept.data, X.data) if sp.issparse(X) else (kept, X)
+        assert np.shares_memory(*shared)
+
+
+@pytest.mark.parametrize(
+    "X", [A.astype(int), A > 5, A.astype(np.float16), sp.csr_array(A.astype(int)), sp.coo_array(A), A.tolist()]
+)
+def test_other_types_are_converted(X):
+    problem = rs.Problem(X, loss="unit")
+    assert (problem.n, problem.d) == (4, 3)
+    assert rs.constants(problem, order="ig").L > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"X": np.zeros((0, 3))}, "X has shape (0, 3); it needs at least one row"),
+        ({"X": np.zeros((3, 0))}, "X has shape (3, 0)"),
+        ({"X": np.ones(3)}, "X has 1 dimensions"),
+        ({"X": np.array([["a"]])}, "X has dtype"),
+        ({"X": A * 1j}, "X has dtype complex128"),
+        ({"X": np.where(A == 5, np.nan, A)}, "X holds nan in row 1"),
+        ({"X": sp.csr_array(np.where(A == 12, np.inf, A))}, "X holds inf in row 3"),
+        ({"y": Y[:3]}, "y has shape (3,); X has 4 rows"),
+        ({"y": None}, "loss='logistic' needs labels y"),
+        ({"y": np.arange(4)}, "y has 4 classes; loss='logistic' takes two: pass y == c"),
+        ({"y": np.full(4, 3)}, "y has 1 classes"),
+        ({"y": np.array([0.0, 1.0, np.nan, 1.0])}, "y holds nan in row 2"),
+        ({"y": np.array([0.0, 1.0, np.inf, 1.0]), "loss": "squared"}, "y holds inf in row 2"),
+        ({"y": np.array(list("abca")), "loss": "squared"}, "which is no number"),
+        ({"l2": -1.0}, "l2=-1.0 must be zero or a positive number"),
+        ({"l2": float("nan")}, "l2=nan"),
+        ({"sample_weight": np.ones(3)}, "sample_weight has shape (3,)"),
+        ({"sample_weight": np.array([1.0, -1.0, 1.0, 1.0])}, "sample_weight holds -1.0 in row 1"),
+        ({"sample_weight": np.zeros(4)}, "sample_weight is zero everywhere"),
+        ({"loss": "cubed"}, "loss='cubed' is not known"),
+    ],
+)
+def test_mistakes_are_named_with_value_and_remedy(arguments, complaint):
+    with pytest.raises(ValueError, match=r"\w") as error:
+        rs.Problem(**{"X": A, "y": Y, **arguments})
+    assert complaint in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"batch_size": 0}, "batch_size=0 is too small; use 1..4"),
+        ({"batch_size": 5}, "batch_size=5 is larger than the 4 rows of the data; use 1..4"),
+        ({"batch_size": 1.5}, "batch_size=1.5 is not a whole number"),
+        ({"permutations": 0}, "permutations=0 is too small"),
+        ({"seed": -1}, "seed=-1 is too small"),
+        ({"jobs": 0}, "jobs=0"),
+        ({"tol": 0.0}, "tol=0.0"),
+        ({"tol": float("nan")}, "tol=nan"),
+        ({"failure_probability": 1.0}, "failure_probability=1.0"),
+        ({"order": "random"}, "order='random' is not known; use one of rr, so, ig"),
+        ({"order": [0, 1, 2]}, "order has shape (3,)"),
+        ({"order": [0, 1, 2, 2]}, "order is not a permutation"),
+        ({"order": [0.0, 1.0, 2.0, 3.0]}, "order is not a permutation"),
+    ],
+)
+def test_mistakes_in_the_call_are_refused_before_any_work(arguments, complaint):
+    with pytest.raises(ValueError, match=r"\w") as error:
+        rs.constants(A, **arguments)
+    assert complaint in str(error.value)
+
+
+def test_a_finite_sum_needs_positive_smoothness_and_no_matrix():
+    for wrong in ([], [1.0, 0.0], [1.0, np.nan], [[1.0]]):
+        with pytest.raises(ValueError, match="smoothness must be"):
+            rs.constants(smoothness=wrong)
+    with pytest.raises(ValueError, match="either a problem"):
+        rs.constants(A, smoothness=[1.0])
+    with pytest.raises(ValueError, match="either a problem"):
+        rs.constants()
