@@ -1,6 +1,6 @@
 """Shuffled SGD with its theory: constants of your data, the steps they allow, and the guarantee they give.
 
-data -> Problem -> constants -> theory. Everything here loads on first use, so that importing the package stays cheap.
+data -> Problem -> constants -> theory -> solver. Everything here loads on first use, so that importing the package stays cheap.
 """
 
 from importlib import import_module
@@ -10,8 +10,10 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from reshuffle import losses, orders, theory
+    from reshuffle.certificate import duality_gap
     from reshuffle.data import Data, load
     from reshuffle.problem import Problem
+    from reshuffle.solver import DivergenceError, Run, minimize, minimize_sum
     from reshuffle.spectral import Constants, LipschitzConstants, SmoothConstants, constants
 
 _MODULES = ("losses", "orders", "theory")
@@ -19,6 +21,11 @@ _HOMES = {
     "Data": "data",
     "load": "data",
     "Problem": "problem",
+    "DivergenceError": "solver",
+    "Run": "solver",
+    "duality_gap": "certificate",
+    "minimize": "solver",
+    "minimize_sum": "solver",
     "Constants": "spectral",
     "LipschitzConstants": "spectral",
     "SmoothConstants": "spectral",
@@ -28,13 +35,18 @@ _HOMES = {
 __all__ = [
     "Constants",
     "Data",
+    "DivergenceError",
     "LipschitzConstants",
     "Problem",
+    "Run",
     "SmoothConstants",
     "__version__",
     "constants",
+    "duality_gap",
     "load",
     "losses",
+    "minimize",
+    "minimize_sum",
     "orders",
     "theory",
 ]

@@ -4,6 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 Kernel = Callable[..., Any]
 
@@ -18,3 +21,19 @@ def jit(**options: Any) -> Callable[[Kernel], Kernel]:
             return numba.njit(function, nogil=True, **options)  # type: ignore[no-any-return]
 
     return decorate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """Ask the processor to bring array[index] into cache: rows in a random order are out of reach of its own guess."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        body = context.make_array(signature.args[0])(context, builder, arguments[0])
+        address = builder.bitcast(builder.gep(body.data, [arguments[1]]), ir.IntType(8).as_pointer())
+        i32 = ir.IntType(32)
+        signature_ir = ir.FunctionType(ir.VoidType(), [address.type, i32, i32, i32])
+        function = cgutils.get_or_insert_function(builder.module, signature_ir, "llvm.prefetch.p0i8")
+        builder.call(function, [address, i32(0), i32(3), i32(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, index), emit

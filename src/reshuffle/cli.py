@@ -43,9 +43,7 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 @app.command()
 def constants(
     path: Annotated[str, typer.Argument(help="A data file (svmlight, csv, parquet, npy, npz) or a dataset of scikit-learn.")],
-    loss: Annotated[
-        str, typer.Option(help="unit, squared, logistic, smoothed_hinge, ...; huber:0.5 sets a parameter.")
-    ] = "unit",
+    loss: Annotated[str, typer.Option(help="unit, squared, logistic, smoothed_hinge, ...; huber:0.5 sets a parameter.")] = "unit",
     batch_size: Annotated[int, typer.Option(help="Samples in a step.")] = 1,
     order: Annotated[str, typer.Option(help="rr: random permutations; so: one of them; ig: the order of the file.")] = "rr",
     permutations: Annotated[int, typer.Option(help="How many random permutations to measure.")] = 100,
@@ -81,9 +79,7 @@ def constants(
         )
     print(json.dumps(result.to_dict()) if as_json else result)
     if result.permutations < result.requested:
-        _say(
-            f"reshuffle: interrupted after {result.permutations} of {result.requested} permutations; these are their constants"
-        )
+        _say(f"reshuffle: interrupted after {result.permutations} of {result.requested} permutations; these are their constants")
         raise typer.Exit(130)
 
 

@@ -5,6 +5,7 @@ The permutation of epoch k is drawn from `SeedSequence(seed, spawn_key=(k, 0))`:
 be computed in any order, on any number of threads, and again after a restart.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 NAMES = ("rr", "so", "ig")
+Permutations = Iterator[ArrayLike]
 
 
 def generator(seed: int, epoch: int, *, stream: int = 0) -> np.random.Generator:
@@ -23,35 +25,52 @@ def generator(seed: int, epoch: int, *, stream: int = 0) -> np.random.Generator:
 class Order:
     """A rule that gives each epoch its permutation of n samples."""
 
-    name: str  #: "rr", "so", "ig" or "given"
+    name: str  #: "rr", "so", "ig", "given" or "iterator"
     n: int
     seed: int
     given: NDArray[np.int64] | None = None
+    iterator: Permutations | None = None
 
     @property
     def random(self) -> bool:
-        """Whether epochs differ from one another."""
+        """Whether each epoch draws its own permutation."""
         return self.name == "rr"
+
+    @property
+    def fixed(self) -> bool:
+        """Whether all epochs have the same permutation."""
+        return self.name in ("so", "ig", "given")
 
     def permutation(self, epoch: int) -> NDArray[np.int64]:
         if self.given is not None:
             return self.given
+        if self.iterator is not None:
+            try:
+                return _as_permutation(next(self.iterator), self.n)
+            except StopIteration:
+                raise ValueError(f"order gave {epoch} permutations; epoch {epoch + 1} needs one more") from None
         if self.name == "ig":
             return np.arange(self.n)
         return generator(self.seed, epoch if self.random else 0).permutation(self.n)
 
 
-def make_order(order: str | ArrayLike | Order, n: int, seed: int) -> Order:
-    """Read the `order` argument: one of `NAMES`, or an array that holds each of 0..n-1 once."""
+def make_order(order: str | ArrayLike | Permutations | Order, n: int, seed: int) -> Order:
+    """Read the `order` argument: one of `NAMES`, an array that holds each of 0..n-1 once, or an iterator of such arrays."""
     if isinstance(order, Order):
         return order
     if isinstance(order, str):
         if order not in NAMES:
             raise ValueError(f"order={order!r} is not known; use one of {', '.join(NAMES)} or a permutation array")
         return Order(order, n, seed)
+    if isinstance(order, Iterator):
+        return Order("iterator", n, seed, iterator=order)
+    return Order("given", n, seed, _as_permutation(order, n))
+
+
+def _as_permutation(order: Any, n: int) -> NDArray[np.int64]:
     given: NDArray[Any] = np.asarray(order)
     if given.shape != (n,):
         raise ValueError(f"order has shape {given.shape}; a permutation of the {n} rows has shape ({n},)")
     if given.dtype.kind not in "iu" or not np.array_equal(np.sort(given), np.arange(n)):
         raise ValueError(f"order is not a permutation: it must hold each of the integers 0..{n - 1} once")
-    return Order("given", n, seed, given.astype(np.int64))
+    return given.astype(np.int64)

@@ -76,6 +76,99 @@ class Problem:
         """G_i of every sample (w_i times that of the loss), or None where the loss is not Lipschitz."""
         return None if self.loss.lipschitz is None else self.loss.lipschitz * self.sample_weight
 
+    @property
+    def dimension(self) -> int:
+        """Length of x: the d coefficients, then the intercept if there is one."""
+        return self.d + self.fit_intercept
+
+    def margins(self, x: Vector) -> Vector:
+        """A x, the intercept included."""
+        from reshuffle import _passes
+
+        out = np.empty(self.n)
+        if sp.issparse(self.X):
+            _passes.csr_margins(*self.csr, x, self.fit_intercept, out)
+        else:
+            _passes.dense_margins(self.X, x, self.fit_intercept, out)
+        return out
+
+    def transposed(self, u: Vector) -> Vector:
+        """A' u."""
+        from reshuffle import _passes
+
+        out = np.empty(self.dimension)
+        if sp.issparse(self.X):
+            _passes.csr_transposed(*self.csr, u, self.fit_intercept, out)
+        else:
+            _passes.dense_transposed(self.X, u, self.fit_intercept, out)
+        return out
+
+    @property
+    def csr(self) -> tuple[Any, Any, Any]:
+        """The arrays of a sparse X, its indices seen as unsigned: that spares kernels numba's check for negative ones."""
+        return self.X.indptr, self.X.indices.view(f"u{self.X.indices.itemsize}"), self.X.data
+
+    def losses(self, z: Vector) -> Vector:
+        """l(z_i, y_i) of every sample, without its weight."""
+        return self._apply("value", z)
+
+    def duals(self, z: Vector) -> Vector:
+        """l'(z_i, y_i) of every sample, without its weight: the dual values that belong to margins z."""
+        return self._apply("derivative", z)
+
+    def conjugates(self, u: Vector) -> Vector:
+        """l*(u_i, y_i) of every sample, without its weight; infinite outside the dual domain."""
+        low, high = self.dual_bounds
+        slack = 1e-12  # rounding must not make a feasible dual point infeasible
+        inside = (u >= low - slack) & (u <= high + slack)
+        return np.where(inside, self._apply("conjugate", np.clip(u, low, high)), np.inf)
+
+    @property
+    def dual_bounds(self) -> tuple[Vector, Vector]:
+        """The interval of each dual value."""
+        low, high = self.loss.dual_domain
+        if self.loss.task == "classification":
+            positive = self.labels > 0
+            return np.where(positive, low, -high), np.where(positive, high, -low)
+        return np.full(self.n, low), np.full(self.n, high)
+
+    @property
+    def labels(self) -> Vector:
+        """y, which every loss that can be minimised has."""
+        if self.y is None:
+            raise ValueError(f"loss={str(self.loss)!r} has constants but no values; choose a loss to minimise")
+        return self.y
+
+    def _apply(self, function: str, arguments: Vector) -> Vector:
+        from reshuffle import _passes
+        from reshuffle.losses.base import compiled
+
+        out = np.empty(self.n)
+        _passes.apply_loss(compiled(self.loss, function), arguments, self.labels, self.loss.parameter, out)
+        return out
+
+    def objective(self, x: Vector) -> float:
+        """f(x)."""
+        return self.objective_at(self.margins(x), x)
+
+    def objective_at(self, z: Vector, x: Vector) -> float:
+        """f where the margins of x are known to be z."""
+        return float(self.sample_weight @ self.losses(z)) / self.n + self.regulariser(x)
+
+    def regulariser(self, x: Vector) -> float:
+        return 0.5 * self.l2 * float(x[: self.d] @ x[: self.d])
+
+    def gradient(self, x: Vector) -> Vector:
+        """grad f(x), or one subgradient where the loss has kinks."""
+        g = self.transposed(self.sample_weight * self.duals(self.margins(x))) / self.n
+        g[: self.d] += self.l2 * x[: self.d]
+        return g
+
+    def dual_objective(self, u: Vector) -> float:
+        """-(1/n) sum w_i l*(u_i) - |A'(w u)|^2 / (2 l2 n^2), a lower bound of min f; u must balance an intercept: w'u = 0."""
+        pull = self.transposed(self.sample_weight * u)[: self.d] / self.n
+        return -float(self.sample_weight @ self.conjugates(u)) / self.n - float(pull @ pull) / (2.0 * self.l2)
+
     def __repr__(self) -> str:
         kind = "sparse" if sp.issparse(self.X) else "dense"
         return f"Problem({self.n} x {self.d} {kind}, loss={self.loss}, l2={self.l2:g}, fit_intercept={self.fit_intercept})"

@@ -67,8 +67,7 @@ def test_the_stated_probability_covers_the_failures_of_few_steps():
         np.multiply(eigenvalues, v, out=out)
 
     bounds = [
-        lanczos.upper_bound(apply, rng.standard_normal(400), slack=slack, failure_probability=delta).value
-        for _ in range(trials)
+        lanczos.upper_bound(apply, rng.standard_normal(400), slack=slack, failure_probability=delta).value for _ in range(trials)
     ]
     failures = np.mean(np.array(bounds) < 1.0)
     assert failures <= delta + 4 * np.sqrt(delta * (1 - delta) / trials)

@@ -150,9 +150,7 @@ def test_the_gram_matrix_serves_few_long_rows_and_weighs_them_alike():
 def test_lipschitz_constants_are_those_of_squared_lipschitz_weights(kind, b):
     rng = np.random.default_rng(1)
     A, y, w = rng.standard_normal((100, 9)), rng.standard_normal(100), rng.random(100) + 0.5
-    c = rs.constants(
-        rs.Problem(as_kind(A, kind), y, loss="quantile:0.2", sample_weight=w), batch_size=b, permutations=4, tol=TOL
-    )
+    c = rs.constants(rs.Problem(as_kind(A, kind), y, loss="quantile:0.2", sample_weight=w), batch_size=b, permutations=4, tol=TOL)
     gamma = (0.8 * w) ** 2
     orders = [rs.orders.make_order("rr", 100, 0).permutation(k) for k in range(4)]
     ghat = np.array([ordered_constant(A, gamma, order, b) for order in orders])

@@ -30,11 +30,10 @@ def _powers_of_five() -> tuple[Any, Any]:
     """5^q = significand * 2^exponent with significand in [2^63, 2^64), rounded down, for every q in range."""
     significands, exponents = [], []
     for q in range(_SMALLEST_POWER, _LARGEST_POWER + 1):
-        exponent = (5**q).bit_length() - 64 if q >= 0 else -(5**-q).bit_length() - 63
-        if q >= 0:
-            significand = 5**q >> exponent if exponent >= 0 else 5**q << -exponent
-        else:
-            significand = (1 << -exponent) // 5**-q
+        # an integer that holds 5^q to more bits than are kept, then cut to 64
+        held, shift = (5**q << 64, -64) if q >= 0 else ((1 << (64 + 3 * -q)) // 5**-q, -(64 + 3 * -q))
+        significand = held >> (held.bit_length() - 64)
+        exponent = shift + held.bit_length() - 64
         significands.append(significand)
         exponents.append(exponent)
     return np.array(significands, dtype=np.uint64), np.array(exponents, dtype=np.int64)

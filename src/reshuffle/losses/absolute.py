@@ -14,3 +14,19 @@ class Absolute(Loss):
     @property
     def lipschitz(self) -> float:
         return 1.0
+
+    @property
+    def dual_domain(self) -> tuple[float, float]:
+        return (-1.0, 1.0)
+
+    @staticmethod
+    def value(z: float, y: float, parameter: float) -> float:
+        return abs(z - y)
+
+    @staticmethod
+    def derivative(z: float, y: float, parameter: float) -> float:
+        return 1.0 if z > y else (-1.0 if z < y else 0.0)
+
+    @staticmethod
+    def conjugate(u: float, y: float, parameter: float) -> float:
+        return u * y

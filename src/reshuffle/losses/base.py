@@ -1,17 +1,38 @@
-"""What every loss has."""
+"""What every loss has: its theory, and three scalar functions that get compiled."""
 
 from dataclasses import dataclass, fields
-from typing import ClassVar, Literal
+from functools import cache
+from math import inf
+from typing import Any, ClassVar, Literal
 
 Task = Literal["classification", "regression", "any"]
 
 
 @dataclass(frozen=True)
 class Loss:
-    """l(z, y) of a margin or prediction z = a'x and a label y, convex in z."""
+    """l(z, y) of a margin or prediction z = a'x and a label y (-1 or +1 in classification), convex in z.
+
+    `value`, `derivative` and `conjugate` are plain Python on numbers, with `math` and no more; they are compiled when first
+    used. Their last argument is the loss's parameter, if it has one.
+    """
 
     name: ClassVar[str]
     task: ClassVar[Task]
+
+    @staticmethod
+    def value(z: float, y: float, parameter: float) -> float:
+        """l(z, y)."""
+        raise NotImplementedError
+
+    @staticmethod
+    def derivative(z: float, y: float, parameter: float) -> float:
+        """l'(z, y), the dual map; at a kink, one fixed subgradient."""
+        raise NotImplementedError
+
+    @staticmethod
+    def conjugate(u: float, y: float, parameter: float) -> float:
+        """sup_z u z - l(z, y) for u in the dual domain."""
+        raise NotImplementedError
 
     @property
     def smoothness(self) -> float | None:
@@ -23,10 +44,40 @@ class Loss:
         """G: the Lipschitz constant of l(., y), or None where it has none."""
         return None
 
+    @property
+    def dual_domain(self) -> tuple[float, float]:
+        """Where the conjugate is finite: bounds of u in regression, of u y in classification."""
+        return (-inf, inf)
+
+    @property
+    def parameter(self) -> float:
+        own = fields(self)
+        return float(getattr(self, own[0].name)) if own else 0.0
+
     def __str__(self) -> str:
-        values = [f"{getattr(self, field.name):g}" for field in fields(self)]
-        return ":".join([self.name, *values])
+        return f"{self.name}:{self.parameter:g}" if fields(self) else self.name
 
     def _require(self, parameter: str, holds: bool, remedy: str) -> None:
         if not holds:
             raise ValueError(f"{parameter}={getattr(self, parameter)!r} does not fit the {self.name} loss; {remedy}")
+
+
+def compiled(loss: Loss, function: str) -> Any:
+    """`value`, `derivative` or `conjugate` of a loss as a C function that kernels call through a pointer: one kernel serves
+    every loss, and both are kept on disk between processes.
+    """
+    plain = getattr(loss, function)
+    if plain is getattr(Loss, function):
+        raise TypeError(f"the loss {loss.name!r} must implement {function}(z, y, parameter)")
+    return _as_c_function(plain)
+
+
+@cache
+def _as_c_function(plain: Any) -> Any:
+    from numba import cfunc, float64
+
+    signature = float64(float64, float64, float64)
+    try:
+        return cfunc(signature, cache=True)(plain)
+    except RuntimeError:  # numba found no folder to cache in
+        return cfunc(signature)(plain)

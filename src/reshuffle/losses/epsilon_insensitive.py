@@ -19,3 +19,19 @@ class EpsilonInsensitive(Loss):
     @property
     def lipschitz(self) -> float:
         return 1.0
+
+    @property
+    def dual_domain(self) -> tuple[float, float]:
+        return (-1.0, 1.0)
+
+    @staticmethod
+    def value(z: float, y: float, parameter: float) -> float:
+        return max(0.0, abs(z - y) - parameter)
+
+    @staticmethod
+    def derivative(z: float, y: float, parameter: float) -> float:
+        return 1.0 if z > y + parameter else (-1.0 if z < y - parameter else 0.0)
+
+    @staticmethod
+    def conjugate(u: float, y: float, parameter: float) -> float:
+        return u * y + parameter * abs(u)

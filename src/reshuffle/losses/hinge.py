@@ -14,3 +14,19 @@ class Hinge(Loss):
     @property
     def lipschitz(self) -> float:
         return 1.0
+
+    @property
+    def dual_domain(self) -> tuple[float, float]:
+        return (-1.0, 0.0)
+
+    @staticmethod
+    def value(z: float, y: float, parameter: float) -> float:
+        return max(0.0, 1.0 - y * z)
+
+    @staticmethod
+    def derivative(z: float, y: float, parameter: float) -> float:
+        return -y if y * z < 1.0 else 0.0
+
+    @staticmethod
+    def conjugate(u: float, y: float, parameter: float) -> float:
+        return u * y

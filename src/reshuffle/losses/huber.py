@@ -23,3 +23,20 @@ class Huber(Loss):
     @property
     def lipschitz(self) -> float:
         return self.delta
+
+    @property
+    def dual_domain(self) -> tuple[float, float]:
+        return (-self.delta, self.delta)
+
+    @staticmethod
+    def value(z: float, y: float, parameter: float) -> float:
+        r = abs(z - y)
+        return 0.5 * r * r if r <= parameter else parameter * (r - 0.5 * parameter)
+
+    @staticmethod
+    def derivative(z: float, y: float, parameter: float) -> float:
+        return min(max(z - y, -parameter), parameter)
+
+    @staticmethod
+    def conjugate(u: float, y: float, parameter: float) -> float:
+        return 0.5 * u * u + u * y

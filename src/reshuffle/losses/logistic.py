@@ -1,3 +1,4 @@
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,3 +19,26 @@ class Logistic(Loss):
     @property
     def lipschitz(self) -> float:
         return 1.0
+
+    @property
+    def dual_domain(self) -> tuple[float, float]:
+        return (-1.0, 0.0)
+
+    @staticmethod
+    def value(z: float, y: float, parameter: float) -> float:
+        margin = y * z
+        return math.log1p(math.exp(-margin)) if margin > 0.0 else math.log1p(math.exp(margin)) - margin
+
+    @staticmethod
+    def derivative(z: float, y: float, parameter: float) -> float:
+        margin = y * z
+        if margin > 0.0:
+            small = math.exp(-margin)
+            return -y * small / (1.0 + small)
+        return -y / (1.0 + math.exp(margin))
+
+    @staticmethod
+    def conjugate(u: float, y: float, parameter: float) -> float:
+        a = min(max(-u * y, 0.0), 1.0)
+        entropy = a * math.log(a) if a > 0.0 else 0.0
+        return entropy + ((1.0 - a) * math.log1p(-a) if a < 1.0 else 0.0)

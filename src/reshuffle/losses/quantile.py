@@ -19,3 +19,19 @@ class Quantile(Loss):
     @property
     def lipschitz(self) -> float:
         return max(self.q, 1.0 - self.q)
+
+    @property
+    def dual_domain(self) -> tuple[float, float]:
+        return (-self.q, 1.0 - self.q)
+
+    @staticmethod
+    def value(z: float, y: float, parameter: float) -> float:
+        return parameter * (y - z) if y > z else (1.0 - parameter) * (z - y)
+
+    @staticmethod
+    def derivative(z: float, y: float, parameter: float) -> float:
+        return 1.0 - parameter if z > y else (-parameter if z < y else 0.0)
+
+    @staticmethod
+    def conjugate(u: float, y: float, parameter: float) -> float:
+        return u * y

@@ -23,3 +23,22 @@ class SmoothedHinge(Loss):
     @property
     def lipschitz(self) -> float:
         return 1.0
+
+    @property
+    def dual_domain(self) -> tuple[float, float]:
+        return (-1.0, 0.0)
+
+    @staticmethod
+    def value(z: float, y: float, parameter: float) -> float:
+        short = 1.0 - y * z
+        if short <= 0.0:
+            return 0.0
+        return short - 0.5 * parameter if short >= parameter else 0.5 * short * short / parameter
+
+    @staticmethod
+    def derivative(z: float, y: float, parameter: float) -> float:
+        return -y * min(max((1.0 - y * z) / parameter, 0.0), 1.0)
+
+    @staticmethod
+    def conjugate(u: float, y: float, parameter: float) -> float:
+        return u * y + 0.5 * parameter * u * u

@@ -14,3 +14,15 @@ class Squared(Loss):
     @property
     def smoothness(self) -> float:
         return 1.0
+
+    @staticmethod
+    def value(z: float, y: float, parameter: float) -> float:
+        return 0.5 * (z - y) ** 2
+
+    @staticmethod
+    def derivative(z: float, y: float, parameter: float) -> float:
+        return z - y
+
+    @staticmethod
+    def conjugate(u: float, y: float, parameter: float) -> float:
+        return 0.5 * u * u + u * y

@@ -1,3 +1,4 @@
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,3 +15,19 @@ class SquaredHinge(Loss):
     @property
     def smoothness(self) -> float:
         return 2.0
+
+    @property
+    def dual_domain(self) -> tuple[float, float]:
+        return (-math.inf, 0.0)
+
+    @staticmethod
+    def value(z: float, y: float, parameter: float) -> float:
+        return max(0.0, 1.0 - y * z) ** 2
+
+    @staticmethod
+    def derivative(z: float, y: float, parameter: float) -> float:
+        return -2.0 * y * max(0.0, 1.0 - y * z)
+
+    @staticmethod
+    def conjugate(u: float, y: float, parameter: float) -> float:
+        return u * y + 0.25 * u * u

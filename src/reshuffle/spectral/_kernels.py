@@ -3,36 +3,16 @@
 A row i stands for scale[i] * [a_i, ones]; `ones` is 1.0 with an intercept and 0.0 without. Vectors have one entry a row
 of the layout; `visit[p]` is the row at position p of the order, and t_p = p // b + 1 its batch number.
 Entries are counted with unsigned integers, which spares numba's check for negative ones: a fifth of the time of short rows.
-The helpers live in this file because numba's cache does not notice edits in another one.
 """
 
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
-from reshuffle._compiled import jit
+from reshuffle._compiled import jit, prefetch
 
 _CONTRACT = {"contract"}
 _REASSOCIATE = {"contract", "reassoc", "nsz"}
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """Ask the processor to bring array[index] into cache: rows in a random order are out of reach of its own guess."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        body = context.make_array(signature.args[0])(context, builder, arguments[0])
-        address = builder.bitcast(builder.gep(body.data, [arguments[1]]), ir.IntType(8).as_pointer())
-        i32 = ir.IntType(32)
-        signature_ir = ir.FunctionType(ir.VoidType(), [address.type, i32, i32, i32])
-        function = cgutils.get_or_insert_function(builder.module, signature_ir, "llvm.prefetch.p0i8")
-        builder.call(function, [address, i32(0), i32(3), i32(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, index), emit
 
 
 @jit()
@@ -42,12 +22,12 @@ def csr_gather(indptr: Any, indices: Any, values: Any, order: Any, new_indptr: A
     end = 0
     for p in range(n):
         if p + 12 < n:
-            _prefetch(indptr, order[p + 12])
+            prefetch(indptr, order[p + 12])
             lo, hi = indptr[order[p + 6]], indptr[order[p + 6] + 1]
             for k in range(lo, hi, 64 // indices.itemsize):
-                _prefetch(indices, k)
+                prefetch(indices, k)
             for k in range(lo, hi, 64 // values.itemsize):
-                _prefetch(values, k)
+                prefetch(values, k)
         lo, hi = indptr[order[p]], indptr[order[p] + 1]
         size = hi - lo
         new_indptr[p] = end
@@ -91,15 +71,15 @@ def csr_ordered(
     for p in range(n):
         if scattered and p + 12 < n:
             ahead = visit[p + 12]
-            _prefetch(indptr, ahead)
-            _prefetch(scale, ahead)
-            _prefetch(v, ahead)
-            _prefetch(out, ahead)
+            prefetch(indptr, ahead)
+            prefetch(scale, ahead)
+            prefetch(v, ahead)
+            prefetch(out, ahead)
             ahead = visit[p + 4]
             for k in range(indptr[ahead], indptr[ahead + 1], 64 // indices.itemsize):
-                _prefetch(indices, k)
+                prefetch(indices, k)
             for k in range(indptr[ahead], indptr[ahead + 1], 64 // values.itemsize):
-                _prefetch(values, k)
+                prefetch(values, k)
         if left_in_batch == 0:
             t += 1.0
             left_in_batch = b

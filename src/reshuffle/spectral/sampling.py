@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from reshuffle._checks import whole_number
 from reshuffle.losses import Unit
-from reshuffle.orders import make_order
+from reshuffle.orders import Order, make_order
 from reshuffle.problem import Problem
 from reshuffle.spectral.journal import Journal
 from reshuffle.spectral.measurement import Measurement, Sample
@@ -39,7 +39,7 @@ def constants(
     *,
     smoothness: ArrayLike | None = None,
     batch_size: int = 1,
-    order: str | ArrayLike = "rr",
+    order: str | ArrayLike | Order = "rr",
     permutations: int = 100,
     seed: int = 0,
     tol: float | None = None,
@@ -77,6 +77,10 @@ def constants(
     if not 1e-12 <= tol < 1.0:
         raise ValueError(f"tol={tol!r} must be at least 1e-12 and less than 1")
     rule = make_order(order, problem.n, seed)
+    if rule.iterator is not None:
+        raise ValueError(
+            "order is an iterator of permutations; constants belong to one order or to random ones: pass an array or 'rr'"
+        )
     requested = permutations if rule.random else 1
 
     with ExitStack() as stack:

@@ -1,0 +1,82 @@
+"""How far f(x) can be from the minimum, by duality. With l2 > 0 every feasible dual point u gives a lower bound of min f, so
+f(x) minus that bound is a certificate for x. Without l2 the dual asks A'u = 0, no such point comes for free, and there is no
+certificate.
+
+An intercept bears no l2, so a feasible u must balance it: w'u = 0. The duals of the margins do once the intercept is moved to
+its exact one-dimensional optimum, found by bracketing; where the sum of duals jumps over zero there (kinks), the duals of the
+two ends of the bracket are mixed.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from reshuffle.problem import Problem
+
+Vector = NDArray[np.float64]
+
+
+def duality_gap(problem: Problem, x: Vector, dual: Vector | None = None) -> float | None:
+    """An upper bound of f(x) - min f, or None without l2. `dual` offers one more dual point; the better one counts."""
+    if problem.l2 == 0.0:
+        return None
+    z = problem.margins(x)
+    candidates = [balanced_duals(problem, z)]
+    if dual is not None:
+        candidates.append(nearest_feasible(problem, dual))
+    best = max(problem.dual_objective(u) for u in candidates)
+    return max(problem.objective_at(z, x) - best, 0.0)
+
+
+def balanced_duals(problem: Problem, z: Vector) -> Vector:
+    """The duals of margins z, after the intercept has been moved to its optimum if there is one."""
+    if not problem.fit_intercept:
+        return problem.duals(z)
+    return _balance(lambda shift: problem.duals(z + shift), problem.sample_weight, float(np.abs(z).max()) + 1.0)
+
+
+def nearest_feasible(problem: Problem, u: Vector) -> Vector:
+    """u moved into the dual domain and, with an intercept, shifted there until it balances."""
+    low, high = problem.dual_bounds
+    if not problem.fit_intercept:
+        return np.clip(u, low, high)
+    return _balance(lambda shift: np.clip(u + shift, low, high), problem.sample_weight, 1.0)
+
+
+def _balance(duals: Callable[[float], Vector], weights: Vector, width: float) -> Vector:
+    """The dual point with the weighted sum zero on a path along which no entry falls."""
+
+    def imbalance(shift: float) -> float:
+        return float(weights @ duals(shift))
+
+    low, high = _bracket(imbalance, width)
+    if low == high:
+        return duals(low)
+    root = brentq(imbalance, low, high, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=200)
+    near = 1e-12 * (1.0 + abs(root))
+    return _mixed(duals(root - near), duals(root + near), weights)
+
+
+def _bracket(increasing: Callable[[float], float], width: float) -> tuple[float, float]:
+    """A bracket of the zero of an increasing function; both ends the same where one of them is the zero."""
+    low, high = -width, width
+    for _ in range(60):
+        if increasing(low) <= 0.0 <= increasing(high):
+            break
+        low, high = 2.0 * low, 2.0 * high
+    if increasing(low) == 0.0:
+        return low, low
+    if increasing(high) == 0.0:
+        return high, high
+    return low, high
+
+
+def _mixed(below: Vector, above: Vector, weights: Vector) -> Vector:
+    """The mixture of two dual points whose sums lie on both sides of zero that has the sum zero."""
+    deficit, excess = float(weights @ below), float(weights @ above)
+    if excess <= deficit:
+        return 0.5 * (below + above)
+    share = min(max(-deficit / (excess - deficit), 0.0), 1.0)
+    return (1.0 - share) * below + share * above

@@ -1,0 +1,7 @@
+"""Algorithms 1 and 2 of the paper: compiled epochs, the loop around them, steps, averages and history."""
+
+from reshuffle.solver.algorithm import minimize
+from reshuffle.solver.general import minimize_sum
+from reshuffle.solver.run import DivergenceError, Epoch, Run
+
+__all__ = ["DivergenceError", "Epoch", "Run", "minimize", "minimize_sum"]

@@ -1,0 +1,167 @@
+"""Algorithm 1, shuffled SGD: the loop around the compiled epochs.
+
+problem -> steps for every epoch -> epochs -> averages, history, certificate. A run depends on its arguments alone; with a
+checkpoint it can be stopped at any moment and goes on to the same numbers.
+"""
+
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reshuffle import __version__
+from reshuffle._checks import whole_number
+from reshuffle.certificate import duality_gap
+from reshuffle.optimum import Optimum, measure
+from reshuffle.orders import Order, Permutations, make_order
+from reshuffle.problem import Problem
+from reshuffle.solver.checkpoint import Checkpoint
+from reshuffle.solver.passes import Passes
+from reshuffle.solver.run import DivergenceError, Epoch, Run
+from reshuffle.solver.steps import StepSize, plan_steps
+from reshuffle.spectral.journal import data_hash
+
+Vector = NDArray[np.float64]
+
+AVERAGES = ("epoch", "last", "suffix")
+
+
+class Average:
+    """The point a run returns: the eta-weighted mean of the epochs' ends ("epoch"), of those of the second half ("suffix"), or
+    the last one.
+    """
+
+    def __init__(self, kind: str, epochs: int, dimension: int) -> None:
+        if kind not in AVERAGES:
+            raise ValueError(f"average={kind!r} is not known; use one of {', '.join(AVERAGES)}")
+        self._kind, self._first = kind, epochs // 2 if kind == "suffix" else 0
+        self.total, self.weight = np.zeros(dimension), 0.0
+
+    def add(self, epoch: int, step: float, x: Vector) -> None:
+        if self._kind == "last":
+            self.total, self.weight = x.copy(), 1.0
+        elif epoch >= self._first:
+            self.total += step * x
+            self.weight += step
+
+    def point(self, x: Vector) -> Vector:
+        return self.total / self.weight if self.weight > 0.0 else x.copy()
+
+
+def minimize(
+    problem: Problem,
+    *,
+    order: str | ArrayLike | Permutations = "rr",
+    batch_size: int = 1,
+    step_size: StepSize = "theory",
+    epochs: int = 50,
+    x0: ArrayLike | None = None,
+    seed: int = 0,
+    average: str = "epoch",
+    safe: bool = False,
+    optimum: Optimum | None = None,
+    evaluate_every: int = 1,
+    checkpoint: str | Path | None = None,
+    callback: Callable[[Epoch], None] | None = None,
+) -> Run:
+    """Minimise f by shuffled SGD.
+
+    order : "rr", "so", "ig", a permutation array, or an iterator that gives a permutation for each epoch.
+    step_size : a number, a list with one for each epoch, a function of the epoch (from 1), or
+        "theory": the largest step that the theorem for this order, batch size and loss allows (for a Lipschitz loss, the best one
+        for these epochs, which needs the optimum);
+        "budget": the constant step that is best for these epochs by the theorem, which needs the optimum.
+    safe : take the step from the bounds that hold for every permutation instead of from sampled permutations.
+    optimum : what `theory.measure(problem, x0)` returns; measured when needed if not given.
+    average : "epoch" for the paper's x_hat_K, "last", or "suffix" for the mean over the second half of the epochs.
+    evaluate_every : how often f and the certificate are computed; they always are after the last epoch.
+    checkpoint : a file to write after every epoch, and to go on from if it exists.
+    callback : called with the record of each epoch.
+    """
+    epochs = whole_number("epochs", epochs, 1)
+    seed = whole_number("seed", seed, 0)
+    batch_size = whole_number("batch_size", batch_size, 1, problem.n)
+    evaluate_every = whole_number("evaluate_every", evaluate_every, 1)
+    rule = make_order(order, problem.n, seed)
+    x = _starting_point(x0, problem.dimension)
+    mean = Average(average, epochs, x.size)
+    problem.labels  # noqa: B018 refuse a loss without values before any work
+    start = x.copy()
+    known = cache(lambda: optimum or measure(problem, start))
+    steps, constants = plan_steps(step_size, problem, rule, batch_size=batch_size, epochs=epochs, safe=safe, optimum=known)
+    saved = None
+    if checkpoint is not None:
+        saved = Checkpoint(checkpoint, _settings(problem, rule, batch_size, steps, average, evaluate_every, x))
+
+    passes = Passes(problem, rule, batch_size)
+    dual = np.zeros(problem.n)
+    history: list[Epoch] = []
+    stored = None if saved is None else saved.load()
+    if stored is not None:
+        arrays, history = stored
+        x[:], dual[:], mean.total, mean.weight = arrays["x"], arrays["dual"], arrays["total"], float(arrays["weight"])
+    spent = history[-1].seconds if history else 0.0
+    for epoch in range(len(history), epochs):
+        began = time.perf_counter()
+        passes.run(epoch, steps[epoch], x, dual)
+        if not np.isfinite(x).all():
+            raise DivergenceError(f"x is not finite after epoch {epoch + 1} with step size {steps[epoch]:g}; use a smaller one")
+        mean.add(epoch, steps[epoch], x)
+        spent += time.perf_counter() - began
+        f = gap = None
+        if (epoch + 1) % evaluate_every == 0 or epoch + 1 == epochs:
+            point = mean.point(x)
+            f, gap = problem.objective(point), duality_gap(problem, point, dual)
+        history.append(Epoch(epoch + 1, steps[epoch], f, gap, spent))
+        if saved is not None:
+            saved.save({"x": x, "dual": dual, "total": mean.total, "weight": np.array(mean.weight)}, history)
+        if callback is not None:
+            callback(history[-1])
+    return Run(
+        x=mean.point(x),
+        last=x,
+        dual=dual,
+        history=history,
+        order=rule.name,
+        batch_size=batch_size,
+        n=problem.n,
+        seed=seed,
+        average=average,
+        constants=constants,
+    )
+
+
+def _starting_point(x0: ArrayLike | None, dimension: int) -> Vector:
+    if x0 is None:
+        return np.zeros(dimension)
+    x = np.array(x0, dtype=np.float64)
+    if x.shape != (dimension,):
+        raise ValueError(f"x0 has shape {x.shape}; this problem takes ({dimension},), the intercept last if there is one")
+    if not np.isfinite(x).all():
+        raise ValueError("x0 holds values that are not finite")
+    return x
+
+
+def _settings(
+    problem: Problem, rule: Order, batch_size: int, steps: list[float], average: str, evaluate_every: int, x: Vector
+) -> dict[str, Any]:
+    if rule.iterator is not None:
+        raise ValueError("a run over an iterator of permutations cannot be resumed; leave out checkpoint, or give an order by name")
+    given = () if rule.given is None else (rule.given,)
+    return {
+        "reshuffle": __version__,
+        "loss": str(problem.loss),
+        "l2": problem.l2,
+        "fit_intercept": problem.fit_intercept,
+        "order": rule.name,
+        "seed": rule.seed,
+        "batch_size": batch_size,
+        "steps": steps,
+        "average": average,
+        "evaluate_every": evaluate_every,
+        "data_sha256": data_hash(problem.X, problem.sample_weight, problem.labels, x, *given),
+    }

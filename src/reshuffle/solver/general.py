@@ -1,0 +1,84 @@
+"""Algorithm 2: shuffled SGD on any sum of convex smooth functions, given by a function that computes gradients of batches."""
+
+import time
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reshuffle._checks import whole_number
+from reshuffle.orders import Permutations, make_order
+from reshuffle.solver.algorithm import Average, _starting_point
+from reshuffle.solver.run import DivergenceError, Epoch, Run
+from reshuffle.solver.steps import StepSize, plan_steps
+from reshuffle.spectral.rows import batch_starts
+
+Vector = NDArray[np.float64]
+
+
+def minimize_sum(
+    grad: Callable[[Vector, NDArray[np.int64]], Vector],
+    smoothness: ArrayLike,
+    n: int,
+    x0: ArrayLike,
+    *,
+    objective: Callable[[Vector], float] | None = None,
+    order: str | ArrayLike | Permutations = "rr",
+    batch_size: int = 1,
+    step_size: StepSize = "theory",
+    epochs: int = 50,
+    seed: int = 0,
+    average: str = "epoch",
+    safe: bool = False,
+    callback: Callable[[Epoch], None] | None = None,
+) -> Run:
+    """Minimise f(x) = (1/n) sum_i f_i(x), each f_i convex and L_i-smooth.
+
+    grad : grad(x, indices) returns the sum of the gradients of these f_i at x.
+    smoothness : L_1..L_n, or one number for all.
+    objective : f, for the history, where it is at hand.
+    The other arguments are those of `minimize`.
+    """
+    n = whole_number("n", n, 1)
+    epochs = whole_number("epochs", epochs, 1)
+    seed = whole_number("seed", seed, 0)
+    batch_size = whole_number("batch_size", batch_size, 1, n)
+    L = np.asarray(smoothness, dtype=np.float64)
+    L = np.full(n, float(L)) if L.ndim == 0 else L
+    if L.shape != (n,):
+        raise ValueError(f"smoothness has shape {L.shape}; give one number, or one for each of the {n} functions")
+    rule = make_order(order, n, seed)
+    x = _starting_point(x0, np.asarray(x0).size)
+    mean = Average(average, epochs, x.size)
+    steps, constants = plan_steps(
+        step_size, None, rule, smoothness=L, batch_size=batch_size, epochs=epochs, safe=safe, optimum=None
+    )
+    starts = batch_starts(n, batch_size)
+    history: list[Epoch] = []
+    spent = 0.0
+    for epoch, step in enumerate(steps):
+        began = time.perf_counter()
+        permutation = rule.permutation(epoch)
+        for lo, hi in pairwise(starts):
+            x = x - step / batch_size * np.asarray(grad(x, permutation[lo:hi]), dtype=np.float64)
+        if not np.isfinite(x).all():
+            raise DivergenceError(f"x is not finite after epoch {epoch + 1} with step size {step:g}; use a smaller one")
+        mean.add(epoch, step, x)
+        spent += time.perf_counter() - began
+        f = None if objective is None else float(objective(mean.point(x)))
+        history.append(Epoch(epoch + 1, step, f, None, spent))
+        if callback is not None:
+            callback(history[-1])
+    return Run(
+        x=mean.point(x),
+        last=x,
+        dual=None,
+        history=history,
+        order=rule.name,
+        batch_size=batch_size,
+        n=n,
+        seed=seed,
+        average=average,
+        constants=constants,
+    )

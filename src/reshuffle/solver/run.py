@@ -1,0 +1,88 @@
+"""What a run leaves behind: the points, the dual values, a record of every epoch, and where it all came from."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle import __version__, theory
+from reshuffle.optimum import Optimum
+from reshuffle.spectral import Constants, LipschitzConstants
+
+Vector = NDArray[np.float64]
+
+
+class DivergenceError(ArithmeticError):
+    """The iterates left the finite numbers: the step was too large."""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch. f and gap belong to the point that the run would return if it ended here; None where not evaluated."""
+
+    epoch: int  #: counted from 1
+    step: float
+    f: float | None
+    gap: float | None  #: certified: f - min f is at most this
+    seconds: float  #: since the run began, without the time spent on evaluating f and the gap
+
+    def __str__(self) -> str:
+        f = "" if self.f is None else f"   f {self.f:.10g}"
+        gap = "" if self.gap is None else f"   gap <= {self.gap:.3e}"
+        return f"epoch {self.epoch:4d}   step {self.step:.4g}{f}{gap}   {self.seconds:.3f} s"
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The result of `minimize`."""
+
+    x: Vector  #: the average that was asked for; with average="epoch", the x_hat_K of the paper
+    last: Vector  #: the last iterate
+    dual: Vector | None  #: the n dual values l'(a_i'x, y_i) seen in the last epoch, in the order of the data
+    history: list[Epoch]
+    order: str
+    batch_size: int
+    n: int
+    seed: int
+    average: str
+    constants: Constants | None = field(repr=False, default=None)  #: where they were needed for the steps
+    version: str = __version__
+
+    @property
+    def steps(self) -> list[float]:
+        return [epoch.step for epoch in self.history]
+
+    @property
+    def f(self) -> float | None:
+        return self.history[-1].f
+
+    @property
+    def gap(self) -> float | None:
+        """Certified upper bound of f(x) - min f; None means no certificate (l2 = 0)."""
+        return self.history[-1].gap
+
+    @property
+    def seconds(self) -> float:
+        return self.history[-1].seconds
+
+    def bound(self, optimum: Optimum, constants: Constants) -> float:
+        """What the theorem for this order promised for x_hat_K after these steps: a bound of (the mean of) f(x_hat_K) - min f.
+        For smooth losses it is infinite if a step was above the limit that the constants allow.
+        """
+        steps, n, b = self.steps, self.n, self.batch_size
+        if isinstance(constants, LipschitzConstants):
+            return theory.bound_lipschitz(n, b, steps=steps, gbar=constants.gbar, distance=optimum.distance)
+        if max(steps) > constants.step_size_limit * (1 + 1e-9):  # type: ignore[attr-defined]
+            return float("inf")
+        common: dict[str, Any] = {"steps": steps, "distance": optimum.distance, "sigma": optimum.sigma}
+        if self.order in ("rr", "so"):
+            return theory.bound_smooth(n, b, ltil=float(constants.til.max()), **common)
+        lhat, ltil = float(constants.hat.max()), float(constants.til.max())
+        return theory.bound_ig(n, b, lhat=lhat, ltil=ltil, dual_norm=optimum.dual_norm, **common)
+
+    def __str__(self) -> str:
+        last = self.history[-1]
+        gap = "no certificate" if last.gap is None else f"f - min f <= {last.gap:.3e}"
+        f = "" if last.f is None else f"f = {last.f:.10g}, "
+        return f"{f}{gap} after {last.epoch} epochs ({self.order}, b = {self.batch_size}, {last.seconds:.3f} s)"
