@@ -31,3 +31,22 @@ def batch_constant(A, weights, order, b):
     """(1/b) max over batches of || Λ^{1/2} A_batch ||^2."""
     rows = _rows(A, weights, order)
     return max(np.linalg.norm(rows[k : k + b], 2) ** 2 for k in range(0, len(rows), b)) / b
+
+
+def shuffled_sgd(A, y, loss, permutations, b, steps, x0, *, weights=None, l2=0.0, intercept=False):
+    """Algorithm 1 line by line, in the functions of the loss as they are written. Returns every x_k and the last duals."""
+    A = np.asarray(A, dtype=float)
+    n = len(A)
+    weights = np.ones(n) if weights is None else weights
+    rows = np.column_stack([A, np.ones(n)]) if intercept else A
+    shrunk = np.r_[np.ones(A.shape[1]), np.zeros(int(intercept))]
+    x, duals, ends = np.array(x0, dtype=float), np.zeros(n), []
+    for permutation, step in zip(permutations, steps, strict=True):
+        for start in range(0, n, b):
+            batch = permutation[start : start + b]
+            for j in batch:
+                duals[j] = loss.derivative(rows[j] @ x, y[j], loss.parameter)
+            pull = sum(weights[j] * duals[j] * rows[j] for j in batch)
+            x = x - step / b * (pull + len(batch) * l2 * shrunk * x)
+        ends.append(x)
+    return ends, duals

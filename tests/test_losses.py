@@ -1,10 +1,14 @@
 """What each loss says of itself, checked against the definition by finite differences."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
 from reshuffle import losses
 from reshuffle.losses import LOSSES, get_loss
+from reshuffle.losses.base import compiled
 
 
 def smoothed_hinge(margin, gamma):
@@ -45,6 +49,68 @@ def test_smoothness_and_lipschitz_constants_are_the_smallest_that_hold(name):
             assert abs(slope).max() > 10
         else:
             assert abs(slope).max() == pytest.approx(loss.lipschitz, rel=1e-3)
+
+
+GRID = np.concatenate([np.linspace(-6, 6, 401), [-1e6, -1e3, 1e3, 1e6]])
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+def test_values_are_those_of_the_definition_and_stay_finite(name, y):
+    loss = get_loss(name)
+    values = np.array([loss.value(z, y, loss.parameter) for z in GRID])
+    np.testing.assert_allclose(values, DEFINITIONS[name](GRID, y), rtol=1e-12, atol=1e-12)
+    slopes = np.array([loss.derivative(z, y, loss.parameter) for z in GRID])
+    assert np.isfinite(values).all()
+    assert np.isfinite(slopes).all()
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+@pytest.mark.parametrize("y", [-1.0, 1.0, 0.25])
+def test_the_derivative_is_a_subgradient_everywhere(name, y):
+    loss = get_loss(name)
+    if loss.task == "classification" and abs(y) != 1.0:
+        pytest.skip("labels of classification are signs")
+    z = np.linspace(-6, 6, 241)
+    values = np.array([loss.value(t, y, loss.parameter) for t in z])
+    slopes = np.array([loss.derivative(t, y, loss.parameter) for t in z])
+    assert (values[None, :] >= values[:, None] + slopes[:, None] * (z[None, :] - z[:, None]) - 1e-12).all()
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+def test_the_conjugate_is_the_supremum_and_is_finite_just_in_its_domain(name, y):
+    loss = get_loss(name)
+    z = np.linspace(-60, 60, 240001)
+    values = DEFINITIONS[name](z, y)
+    low, high = loss.dual_domain
+    if loss.task == "classification" and y < 0:
+        low, high = -high, -low
+    for u in np.linspace(max(low, -3.0), min(high, 3.0), 13):
+        assert loss.conjugate(u, y, loss.parameter) == pytest.approx(np.max(u * z - values), abs=2e-6)
+    for u in (low - 0.05, high + 0.05):
+        if np.isfinite(u):  # beyond the domain the supremum grows with the grid: by 0.05 for each step outwards
+            near = np.abs(z) <= 30
+            assert np.max(u * z - values) >= np.max((u * z - values)[near]) + 1.4
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+def test_the_dual_map_meets_fenchels_inequality_with_equality(name, y):
+    loss = get_loss(name)
+    for z in np.linspace(-5, 5, 101):
+        u = loss.derivative(z, y, loss.parameter)
+        assert loss.value(z, y, loss.parameter) + loss.conjugate(u, y, loss.parameter) == pytest.approx(u * z, abs=1e-12)
+
+
+def test_a_loss_that_lacks_a_function_says_which():
+    @dataclass(frozen=True)
+    class Half(losses.Loss):
+        name: ClassVar[str] = "half"
+        task: ClassVar[losses.base.Task] = "regression"
+
+    with pytest.raises(TypeError, match="the loss 'half' must implement value"):
+        compiled(Half(), "value")
 
 
 def test_losses_are_read_from_text():

@@ -65,7 +65,7 @@ def csr_epoch(
             i = visit[p]
             move = rate * weights[i] * dual[i]
             if move != 0.0:
-                intercept -= move
+                intercept -= has_intercept * move
                 move /= scale
                 for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
                     x[indices[k]] -= move * values[k]
@@ -111,7 +111,7 @@ def dense_epoch(
             i = visit[p]
             move = rate * weights[i] * dual[i]
             if move != 0.0:
-                intercept -= move
+                intercept -= has_intercept * move
                 move /= scale
                 for j in range(d):
                     x[j] -= move * X[i, j]

@@ -60,8 +60,9 @@ def minimize_sum(
     for epoch, step in enumerate(steps):
         began = time.perf_counter()
         permutation = rule.permutation(epoch)
-        for lo, hi in pairwise(starts):
-            x = x - step / batch_size * np.asarray(grad(x, permutation[lo:hi]), dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is caught below
+            for lo, hi in pairwise(starts):
+                x = x - step / batch_size * np.asarray(grad(x, permutation[lo:hi]), dtype=np.float64)
         if not np.isfinite(x).all():
             raise DivergenceError(f"x is not finite after epoch {epoch + 1} with step size {step:g}; use a smaller one")
         mean.add(epoch, step, x)
