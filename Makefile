@@ -5,9 +5,9 @@ STAMP := .venv/.installed
 
 .PHONY: demo test lint types tests bench clean
 
-demo: $(STAMP)  ## the constants of a real dataset that ships with scikit-learn
+demo: $(STAMP)  ## constants, steps and a run with its guarantee, on real data that ships with scikit-learn
 	$(BIN)/python examples/quickstart.py
-	$(BIN)/reshuffle constants digits --loss squared --batch-size 8
+	$(BIN)/reshuffle run breast_cancer --batch-size 8 --epochs 10 --l2 0.01
 
 test: lint types tests  ## lint, types, all tests
 
@@ -21,8 +21,9 @@ types: $(STAMP)
 tests: $(STAMP)
 	$(BIN)/pytest -n 2
 
-bench: $(STAMP)  ## ratios against peers; prints one JSON object
+bench: $(STAMP)  ## ratios against peers; each prints one JSON object
 	$(BIN)/python benchmarks/constants.py
+	$(BIN)/python benchmarks/epochs.py
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -17,3 +17,8 @@ for title, X in (("as it comes", data.X), ("standardised", scaled)):
     # constants -> theory: the step they allow, beside the one that knows L only
     print(f"--- {title}\n{c}")
     print(f"             {c.step_size_limit / textbook:.1f} times the step that L alone would allow\n")
+
+# theory -> solver -> certificate: shuffled SGD with that step, and what was promised beside what was reached
+problem = rs.Problem(scaled, data.y, loss="logistic", l2=1e-2, fit_intercept=True)
+run = rs.minimize(problem, batch_size=8, epochs=100, evaluate_every=20)
+print(f"--- shuffled SGD\n{run}\n{rs.Guarantee.of(problem, run, rs.theory.measure(problem))}")

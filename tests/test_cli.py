@@ -80,6 +80,55 @@ def test_mistakes_end_in_one_clear_line(arguments, complaint):
     assert "Traceback" not in stderr
 
 
+def test_run_prints_an_epoch_a_line_and_the_bound_beside_the_gap():
+    stdout, _ = run("run", "breast_cancer", "--batch-size", 8, "--epochs", 4, "--l2", 0.1)
+    lines = stdout.splitlines()
+    assert [line.split()[:2] for line in lines[:4]] == [["epoch", str(k)] for k in (1, 2, 3, 4)]
+    assert lines[4].startswith("f = ")
+    assert [line.split()[0] for line in lines[5:]] == ["measured", "promised", "before"]
+    assert "Theorem 1" in stdout
+
+
+def test_run_as_json_holds_what_the_library_returns():
+    arguments = ["run", "diabetes", "--loss", "squared", "--order", "ig", "--batch-size", 5, "--epochs", 6, "--json"]
+    printed = json.loads(run(*arguments)[0])
+    data = rs.load("diabetes")
+    problem = rs.Problem(data.X, data.y, loss="squared")
+    want = rs.minimize(problem, order="ig", batch_size=5, epochs=6)
+    assert printed["x"] == want.x.tolist()
+    assert [entry["f"] for entry in printed["history"]] == [entry.f for entry in want.history]
+    assert printed["theorem"] == 2
+    assert 0 <= printed["gap"] <= printed["bound"]
+    assert printed["certified_gap"] is None
+
+
+def test_run_takes_a_step_and_goes_on_from_a_checkpoint(tmp_path):
+    arguments = ["run", "breast_cancer", "--step-size", 1e-7, "--epochs", 3, "--no-bound", "--checkpoint", tmp_path / "run.npz"]
+    first, _ = run(*arguments)
+    assert first.count("step 1e-07") == 3
+    assert "no certificate" in first
+    second, _ = run(*arguments)
+    assert second == first.splitlines()[-1] + "\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint", "status"),
+    [
+        (["--step-size", "fast"], "--step-size='fast' is neither", 2),
+        (["--step-size", "-1"], "step_size is -1.0 in epoch 1", 2),
+        (["--loss", "unit"], "has constants but no values", 2),
+        (["--loss", "hinge", "--l2", "0.1"], "no theorem covers", 2),
+        (["--loss", "squared", "--step-size", "1e9", "--no-bound"], "not finite after epoch 1 with step size 1e+09", 1),
+        (["--average", "mean"], "average='mean' is not known", 2),
+    ],
+)
+def test_mistakes_of_a_run_end_in_one_clear_line(arguments, complaint, status):
+    _, stderr = run("run", "breast_cancer", "--epochs", 2, *arguments, status=status)
+    assert complaint in stderr
+    assert "Traceback" not in stderr
+    assert len(stderr.splitlines()) == 1
+
+
 def test_help_and_version():
     assert run("--version")[0].strip() == rs.__version__
     assert "constants" in run("--help")[0]

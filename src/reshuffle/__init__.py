@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from reshuffle.certificate import duality_gap
     from reshuffle.data import Data, load
     from reshuffle.problem import Problem
-    from reshuffle.solver import DivergenceError, Run, minimize, minimize_sum
+    from reshuffle.solver import DivergenceError, Guarantee, Run, minimize, minimize_sum
     from reshuffle.spectral import Constants, LipschitzConstants, SmoothConstants, constants
 
 _MODULES = ("losses", "orders", "theory")
@@ -22,6 +22,7 @@ _HOMES = {
     "load": "data",
     "Problem": "problem",
     "DivergenceError": "solver",
+    "Guarantee": "solver",
     "Run": "solver",
     "duality_gap": "certificate",
     "minimize": "solver",
@@ -36,6 +37,7 @@ __all__ = [
     "Constants",
     "Data",
     "DivergenceError",
+    "Guarantee",
     "LipschitzConstants",
     "Problem",
     "Run",

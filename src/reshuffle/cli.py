@@ -20,6 +20,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+Source = Annotated[str, typer.Argument(help="A data file (svmlight, csv, parquet, npy, npz) or a dataset of scikit-learn.")]
+LossName = Annotated[str, typer.Option(help="unit, squared, logistic, smoothed_hinge, ...; huber:0.5 sets a parameter.")]
+BatchSize = Annotated[int, typer.Option(help="Samples in a step.")]
+OrderName = Annotated[str, typer.Option(help="rr: a new random order each epoch; so: one of them; ig: the order of the file.")]
+Seed = Annotated[int, typer.Option(help="Of the permutations.")]
+L2 = Annotated[float, typer.Option(help="Weight of the regulariser (l2/2)|x|².")]
+Intercept = Annotated[bool, typer.Option("--intercept", help="Add a column of ones.")]
+Target = Annotated[str | None, typer.Option(help="csv, parquet: column of the labels.  [default: the last]")]
+Features = Annotated[int | None, typer.Option(help="svmlight: d, where the last features do not occur.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
 
 def main() -> None:
     """Entry point: mistakes of the user end in one line on stderr and status 2, Ctrl-C in status 130."""
@@ -28,6 +39,9 @@ def main() -> None:
     except (ValueError, OSError, ImportError) as error:
         _say(f"reshuffle: {error}")
         sys.exit(2)
+    except ArithmeticError as error:
+        _say(f"reshuffle: {error}")
+        sys.exit(1)
     except KeyboardInterrupt:
         _say("reshuffle: interrupted before anything was finished")
         sys.exit(130)
@@ -42,28 +56,26 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 
 @app.command()
 def constants(
-    path: Annotated[str, typer.Argument(help="A data file (svmlight, csv, parquet, npy, npz) or a dataset of scikit-learn.")],
-    loss: Annotated[str, typer.Option(help="unit, squared, logistic, smoothed_hinge, ...; huber:0.5 sets a parameter.")] = "unit",
-    batch_size: Annotated[int, typer.Option(help="Samples in a step.")] = 1,
-    order: Annotated[str, typer.Option(help="rr: random permutations; so: one of them; ig: the order of the file.")] = "rr",
+    path: Source,
+    loss: LossName = "unit",
+    batch_size: BatchSize = 1,
+    order: OrderName = "rr",
     permutations: Annotated[int, typer.Option(help="How many random permutations to measure.")] = 100,
-    seed: Annotated[int, typer.Option(help="Of the permutations.")] = 0,
+    seed: Seed = 0,
     tol: Annotated[float | None, typer.Option(help="Relative residual of each eigenvalue.  [default: 1e-4]")] = None,
     failure_probability: Annotated[
         float | None, typer.Option(help="Report upper bounds that hold except with this probability.")
     ] = None,
-    l2: Annotated[float, typer.Option(help="Weight of the regulariser (l2/2)|x|².")] = 0.0,
-    intercept: Annotated[bool, typer.Option("--intercept", help="Add a column of ones.")] = False,
-    target: Annotated[str | None, typer.Option(help="csv, parquet: column of the labels.  [default: the last]")] = None,
-    features: Annotated[int | None, typer.Option(help="svmlight: d, where the last features do not occur.")] = None,
+    l2: L2 = 0.0,
+    intercept: Intercept = False,
+    target: Target = None,
+    features: Features = None,
     jobs: Annotated[int | None, typer.Option(help="Threads.  [default: all cores]")] = None,
     out: Annotated[Path | None, typer.Option(help="Journal of finished permutations; a stopped run goes on from it.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """L, Lhat and Ltil of a dataset (or G, Ghat, Gtil and Gbar), and the step size that they allow."""
-    data = reshuffle.load(path, target=target, n_features=features)
-    labels = None if loss == "unit" else data.y
-    problem = reshuffle.Problem(data.X, labels, loss=loss, l2=l2, fit_intercept=intercept)
+    problem = _problem(path, loss, l2, intercept, target, features)
     with _progress(permutations if order == "rr" else 1) as advance, _plain_warnings():
         result = reshuffle.constants(
             problem,
@@ -81,6 +93,76 @@ def constants(
     if result.permutations < result.requested:
         _say(f"reshuffle: interrupted after {result.permutations} of {result.requested} permutations; these are their constants")
         raise typer.Exit(130)
+
+
+@app.command()
+def run(
+    path: Source,
+    loss: LossName = "logistic",
+    order: OrderName = "rr",
+    batch_size: BatchSize = 1,
+    epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 50,
+    step_size: Annotated[str, typer.Option(help="theory, budget (best for these epochs), or a number.")] = "theory",
+    safe: Annotated[bool, typer.Option("--safe", help="A step that every permutation allows, not just sampled ones.")] = False,
+    average: Annotated[str, typer.Option(help="epoch: the paper's average; last; suffix: of the second half.")] = "epoch",
+    seed: Seed = 0,
+    l2: L2 = 0.0,
+    intercept: Intercept = False,
+    target: Target = None,
+    features: Features = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="File to write after each epoch and to go on from.")] = None,
+    bound: Annotated[bool, typer.Option(help="Solve the problem too, to show the true gap beside the bound.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Shuffled SGD, an epoch a line, with what the theory promised beside what was reached."""
+    problem = _problem(path, loss, l2, intercept, target, features)
+    done: list[Any] = []
+
+    def show(epoch: Any) -> None:
+        done.append(epoch)
+        if not as_json:
+            print(epoch, flush=True)
+
+    step: Any = step_size if step_size in ("theory", "budget") else _number("--step-size", step_size)
+    try:
+        with _plain_warnings():
+            optimum = reshuffle.theory.measure(problem) if bound else None
+            result = reshuffle.minimize(
+                problem,
+                order=order,
+                batch_size=batch_size,
+                step_size=step,
+                epochs=epochs,
+                seed=seed,
+                average=average,
+                safe=safe,
+                optimum=optimum,
+                checkpoint=checkpoint,
+                callback=show,
+            )
+            guarantee = None if optimum is None else reshuffle.Guarantee.of(problem, result, optimum)
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        on = f"; the same command goes on from {checkpoint}" if checkpoint is not None else ""
+        _say(f"reshuffle: interrupted after epoch {done[-1].epoch} of {epochs}{on}")
+        raise typer.Exit(130) from None
+    if as_json:
+        print(json.dumps({**result.to_dict(), **({} if guarantee is None else guarantee.to_dict())}))
+    else:
+        print(result if guarantee is None else f"{result}\n{guarantee}")
+
+
+def _problem(path: str, loss: str, l2: float, intercept: bool, target: str | None, features: int | None) -> Any:
+    data = reshuffle.load(path, target=target, n_features=features)
+    return reshuffle.Problem(data.X, None if loss == "unit" else data.y, loss=loss, l2=l2, fit_intercept=intercept)
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{option}={text!r} is neither theory nor budget nor a number") from None
 
 
 @contextmanager

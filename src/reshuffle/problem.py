@@ -143,8 +143,8 @@ class Problem:
         from reshuffle import _passes
         from reshuffle.losses.base import compiled
 
-        out = np.empty(self.n)
-        _passes.apply_loss(compiled(self.loss, function), arguments, self.labels, self.loss.parameter, out)
+        labels, out = self.labels, np.empty(self.n)
+        _passes.apply_loss(compiled(self.loss, function), arguments, labels, self.loss.parameter, out)
         return out
 
     def objective(self, x: Vector) -> float:

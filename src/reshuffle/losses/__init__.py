@@ -7,7 +7,7 @@
 from dataclasses import fields
 
 from reshuffle.losses.absolute import Absolute
-from reshuffle.losses.base import Loss
+from reshuffle.losses.base import Loss, Task
 from reshuffle.losses.epsilon_insensitive import EpsilonInsensitive
 from reshuffle.losses.hinge import Hinge
 from reshuffle.losses.huber import Huber
@@ -44,6 +44,7 @@ __all__ = [
     "SmoothedHinge",
     "Squared",
     "SquaredHinge",
+    "Task",
     "Unit",
     "get_loss",
 ]

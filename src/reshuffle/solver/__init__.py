@@ -2,6 +2,7 @@
 
 from reshuffle.solver.algorithm import minimize
 from reshuffle.solver.general import minimize_sum
+from reshuffle.solver.guarantee import Guarantee
 from reshuffle.solver.run import DivergenceError, Epoch, Run
 
-__all__ = ["DivergenceError", "Epoch", "Run", "minimize", "minimize_sum"]
+__all__ = ["DivergenceError", "Epoch", "Guarantee", "Run", "minimize", "minimize_sum"]

@@ -38,7 +38,7 @@ class Passes:
 
         copy = tuple(np.empty_like(array) for array in self._rows)
         csr_gather(*self._rows, permutation, *copy)
-        self._rows, self._kept = copy, permutation
+        self._rows, self._kept, self._positions = copy, permutation, np.arange(permutation.size)
         self._labels, self._weights = self._labels[permutation], self._weights[permutation]
 
     def run(self, epoch: int, step: float, x: Vector, dual: Vector) -> None:
@@ -46,7 +46,7 @@ class Passes:
         problem = self._problem
         permutation = self._order.permutation(epoch)
         seen = dual if self._kept is None else np.empty_like(dual)
-        visit = permutation if self._kept is None else np.arange(problem.n)
+        visit = permutation if self._kept is None else self._positions
         rule = (self._batch_size, step, problem.l2, self._derivative, problem.loss.parameter)
         target = (x, problem.fit_intercept, seen)
         if sp.issparse(problem.X):

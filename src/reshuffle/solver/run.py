@@ -1,6 +1,6 @@
 """What a run leaves behind: the points, the dual values, a record of every epoch, and where it all came from."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -68,8 +68,10 @@ class Run:
 
     def bound(self, optimum: Optimum, constants: Constants) -> float:
         """What the theorem for this order promised for x_hat_K after these steps: a bound of (the mean of) f(x_hat_K) - min f.
-        For smooth losses it is infinite if a step was above the limit that the constants allow.
+        Infinite where it promised nothing: for another average, or for a smooth loss if a step was above the limit.
         """
+        if self.average != "epoch":
+            return float("inf")
         steps, n, b = self.steps, self.n, self.batch_size
         if isinstance(constants, LipschitzConstants):
             return theory.bound_lipschitz(n, b, steps=steps, gbar=constants.gbar, distance=optimum.distance)
@@ -80,6 +82,23 @@ class Run:
             return theory.bound_smooth(n, b, ltil=float(constants.til.max()), **common)
         lhat, ltil = float(constants.hat.max()), float(constants.til.max())
         return theory.bound_ig(n, b, lhat=lhat, ltil=ltil, dual_norm=optimum.dual_norm, **common)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Settings, results and the whole history, ready for JSON."""
+        return {
+            "n": self.n,
+            "order": self.order,
+            "batch_size": self.batch_size,
+            "epochs": len(self.history),
+            "seed": self.seed,
+            "average": self.average,
+            "f": self.f,
+            "certified_gap": self.gap,
+            "seconds": self.seconds,
+            "x": self.x.tolist(),
+            "history": [asdict(epoch) for epoch in self.history],
+            "version": self.version,
+        }
 
     def __str__(self) -> str:
         last = self.history[-1]
