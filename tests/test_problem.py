@@ -46,6 +46,7 @@ def test_other_types_are_converted(X):
         ({"X": np.zeros((0, 3))}, "X has shape (0, 3); it needs at least one row"),
         ({"X": np.zeros((3, 0))}, "X has shape (3, 0)"),
         ({"X": np.ones(3)}, "X has 1 dimensions"),
+        ({"X": "a9a"}, "X='a9a' is a path, not a matrix; read it first"),
         ({"X": np.array([["a"]])}, "X has dtype"),
         ({"X": A * 1j}, "X has dtype complex128"),
         ({"X": np.where(A == 5, np.nan, A)}, "X holds nan in row 1"),

@@ -4,6 +4,7 @@ Everything a user can get wrong about data, labels or weights is refused here, b
 are neither changed nor copied, except where their layout forces it: see `_as_matrix`.
 """
 
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -197,6 +198,8 @@ def _as_csr(X: Any) -> Any:
 
 
 def _as_dense(X: Any) -> Any:
+    if isinstance(X, str | PathLike):
+        raise ValueError(f"X={str(X)!r} is a path, not a matrix; read it first: rs.load({str(X)!r}).X")
     X = np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimensions; use an n x d matrix (X.reshape(-1, 1) for a single feature)")

@@ -198,6 +198,28 @@ def test_a_better_dual_point_gives_a_better_certificate(cancer):
     assert run.gap < 0.1 * problem.objective(np.zeros(31))
 
 
+def test_the_guarantee_stands_beside_the_run(cancer):
+    problem = rs.Problem(*cancer, l2=0.1)
+    optimum = theory.measure(problem)
+    for order, theorem in (("rr", 1), ("so", 1), ("ig", 2), (np.arange(569)[::-1], 2)):
+        run = rs.minimize(problem, order=order, batch_size=8, epochs=20)
+        guarantee = rs.Guarantee.of(problem, run, optimum)
+        assert guarantee.theorem == theorem
+        assert guarantee.gap == run.f - optimum.f <= guarantee.bound < guarantee.prior
+        assert f"Theorem {theorem}" in str(guarantee)
+    by_hand = rs.minimize(problem, batch_size=8, epochs=20, step_size=run.steps[0] / 3)
+    assert rs.Guarantee.of(problem, by_hand, optimum).bound < np.inf
+    for arguments in ({"step_size": 1.0}, {"average": "last"}):
+        nothing = rs.Guarantee.of(problem, rs.minimize(problem, epochs=2, **arguments), optimum)
+        assert nothing.bound == np.inf
+        assert nothing.to_dict()["bound"] is None
+        assert "promised     nothing" in str(nothing)
+    own = rs.minimize(problem, order=np.arange(569)[::-1], step_size=1e-5, epochs=2)
+    with pytest.raises(ValueError, match="pass constants"):
+        rs.Guarantee.of(problem, own, optimum)
+    assert rs.Guarantee.of(problem, own, optimum, rs.constants(problem, order=np.arange(569)[::-1])).bound < np.inf
+
+
 def test_algorithm_2_with_linear_predictors_is_algorithm_1(cancer):
     X, y = cancer
     problem = rs.Problem(X, y)

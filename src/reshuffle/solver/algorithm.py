@@ -87,7 +87,7 @@ def minimize(
     batch_size = whole_number("batch_size", batch_size, 1, problem.n)
     evaluate_every = whole_number("evaluate_every", evaluate_every, 1)
     rule = make_order(order, problem.n, seed)
-    x = _starting_point(x0, problem.dimension)
+    x = starting_point(x0, problem.dimension)
     mean = Average(average, epochs, x.size)
     problem.labels  # noqa: B018 refuse a loss without values before any work
     start = x.copy()
@@ -104,23 +104,20 @@ def minimize(
     if stored is not None:
         arrays, history = stored
         x[:], dual[:], mean.total, mean.weight = arrays["x"], arrays["dual"], arrays["total"], float(arrays["weight"])
-    spent = history[-1].seconds if history else 0.0
-    for epoch in range(len(history), epochs):
-        began = time.perf_counter()
-        passes.run(epoch, steps[epoch], x, dual)
-        if not np.isfinite(x).all():
-            raise DivergenceError(f"x is not finite after epoch {epoch + 1} with step size {steps[epoch]:g}; use a smaller one")
-        mean.add(epoch, steps[epoch], x)
-        spent += time.perf_counter() - began
-        f = gap = None
-        if (epoch + 1) % evaluate_every == 0 or epoch + 1 == epochs:
-            point = mean.point(x)
-            f, gap = problem.objective(point), duality_gap(problem, point, dual)
-        history.append(Epoch(epoch + 1, steps[epoch], f, gap, spent))
+
+    def evaluate(epoch: int) -> tuple[float | None, float | None]:
+        if (epoch + 1) % evaluate_every and epoch + 1 < epochs:
+            return None, None
+        point = mean.point(x)
+        return problem.objective(point), duality_gap(problem, point, dual)
+
+    def finished(record: Epoch) -> None:
         if saved is not None:
             saved.save({"x": x, "dual": dual, "total": mean.total, "weight": np.array(mean.weight)}, history)
         if callback is not None:
-            callback(history[-1])
+            callback(record)
+
+    run_epochs(x, steps, mean, history, lambda epoch, step: passes.run(epoch, step, x, dual), evaluate, finished)
     return Run(
         x=mean.point(x),
         last=x,
@@ -135,7 +132,30 @@ def minimize(
     )
 
 
-def _starting_point(x0: ArrayLike | None, dimension: int) -> Vector:
+def run_epochs(
+    x: Vector,
+    steps: list[float],
+    mean: Average,
+    history: list[Epoch],
+    advance: Callable[[int, float], None],
+    evaluate: Callable[[int], tuple[float | None, float | None]],
+    finished: Callable[[Epoch], None],
+) -> None:
+    """From where `history` ends to the last step: `advance` moves x by an epoch, `evaluate` looks at f and the gap after it."""
+    spent = history[-1].seconds if history else 0.0
+    for epoch in range(len(history), len(steps)):
+        began = time.perf_counter()
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is caught below
+            advance(epoch, steps[epoch])
+        if not np.isfinite(x).all():
+            raise DivergenceError(f"x is not finite after epoch {epoch + 1} with step size {steps[epoch]:g}; use a smaller one")
+        mean.add(epoch, steps[epoch], x)
+        spent += time.perf_counter() - began
+        history.append(Epoch(epoch + 1, steps[epoch], *evaluate(epoch), spent))
+        finished(history[-1])
+
+
+def starting_point(x0: ArrayLike | None, dimension: int) -> Vector:
     if x0 is None:
         return np.zeros(dimension)
     x = np.array(x0, dtype=np.float64)

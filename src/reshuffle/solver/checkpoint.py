@@ -1,6 +1,5 @@
 """A run on disk: everything that the next epoch depends on. Written beside and renamed, so that a file is always whole."""
 
-import hashlib
 import json
 import os
 from dataclasses import asdict
@@ -45,12 +44,3 @@ class Checkpoint:
             record = json.dumps([asdict(epoch) for epoch in history])
             np.savez(file, settings=np.array(self._settings), history=np.array(record), **arrays)
         os.replace(beside, self.path)
-
-
-def digest(*arrays: Any) -> str:
-    """SHA-256 of arrays, for the settings."""
-    total = hashlib.sha256()
-    for array in arrays:
-        array = np.ascontiguousarray(array)
-        total.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
-    return total.hexdigest()

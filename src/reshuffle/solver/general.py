@@ -1,6 +1,5 @@
 """Algorithm 2: shuffled SGD on any sum of convex smooth functions, given by a function that computes gradients of batches."""
 
-import time
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -9,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from reshuffle._checks import whole_number
 from reshuffle.orders import Permutations, make_order
-from reshuffle.solver.algorithm import Average, _starting_point
-from reshuffle.solver.run import DivergenceError, Epoch, Run
+from reshuffle.solver.algorithm import Average, run_epochs, starting_point
+from reshuffle.solver.run import Epoch, Run
 from reshuffle.solver.steps import StepSize, plan_steps
 from reshuffle.spectral.rows import batch_starts
 
@@ -49,28 +48,23 @@ def minimize_sum(
     if L.shape != (n,):
         raise ValueError(f"smoothness has shape {L.shape}; give one number, or one for each of the {n} functions")
     rule = make_order(order, n, seed)
-    x = _starting_point(x0, np.asarray(x0).size)
+    x = starting_point(x0, np.asarray(x0).size)
     mean = Average(average, epochs, x.size)
     steps, constants = plan_steps(
         step_size, None, rule, smoothness=L, batch_size=batch_size, epochs=epochs, safe=safe, optimum=None
     )
     starts = batch_starts(n, batch_size)
     history: list[Epoch] = []
-    spent = 0.0
-    for epoch, step in enumerate(steps):
-        began = time.perf_counter()
+
+    def advance(epoch: int, step: float) -> None:
         permutation = rule.permutation(epoch)
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is caught below
-            for lo, hi in pairwise(starts):
-                x = x - step / batch_size * np.asarray(grad(x, permutation[lo:hi]), dtype=np.float64)
-        if not np.isfinite(x).all():
-            raise DivergenceError(f"x is not finite after epoch {epoch + 1} with step size {step:g}; use a smaller one")
-        mean.add(epoch, step, x)
-        spent += time.perf_counter() - began
-        f = None if objective is None else float(objective(mean.point(x)))
-        history.append(Epoch(epoch + 1, step, f, None, spent))
-        if callback is not None:
-            callback(history[-1])
+        for lo, hi in pairwise(starts):
+            x[:] -= step / batch_size * np.asarray(grad(x, permutation[lo:hi]), dtype=np.float64)
+
+    def evaluate(epoch: int) -> tuple[float | None, None]:
+        return (None if objective is None else float(objective(mean.point(x)))), None
+
+    run_epochs(x, steps, mean, history, advance, evaluate, callback or (lambda record: None))
     return Run(
         x=mean.point(x),
         last=x,

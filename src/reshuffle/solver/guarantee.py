@@ -6,11 +6,12 @@ from typing import Any, Self
 
 from reshuffle import theory
 from reshuffle.optimum import Optimum
+from reshuffle.orders import NAMES
 from reshuffle.problem import Problem
 from reshuffle.solver.run import Run
-from reshuffle.spectral import SmoothConstants, constants
-
-_SAMPLED_PERMUTATIONS = 20
+from reshuffle.solver.steps import SAMPLED_PERMUTATIONS
+from reshuffle.spectral import Constants, SmoothConstants
+from reshuffle.spectral import constants as compute_constants
 
 
 @dataclass(frozen=True)
@@ -27,17 +28,23 @@ class Guarantee:
     prior: float | None  #: of earlier theory with its own step, as an order of magnitude, at batch size 1; smooth losses only
 
     @classmethod
-    def of(cls, problem: Problem, run: Run, optimum: Optimum) -> Self:
-        """`optimum` is that of `theory.measure` from the point where the run started."""
-        found = run.constants
+    def of(cls, problem: Problem, run: Run, optimum: Optimum, constants: Constants | None = None) -> Self:
+        """`optimum` is that of `theory.measure` from the point where the run started; `constants` are those of the run if it has
+        them, and are computed if not.
+        """
+        found = constants or run.constants
+        if found is None and run.order not in NAMES:
+            raise ValueError("the run had an order and steps of its own; pass constants=rs.constants(problem, order=...)")
         if found is None:
-            sampled = min(len(run.history), _SAMPLED_PERMUTATIONS)
-            found = constants(problem, batch_size=run.batch_size, order=run.order, permutations=sampled, seed=run.seed)
+            sampled = min(len(run.history), SAMPLED_PERMUTATIONS)
+            found = compute_constants(problem, batch_size=run.batch_size, order=run.order, permutations=sampled, seed=run.seed)
         smooth = isinstance(found, SmoothConstants)
         prior = None
         if smooth:
             numbers = {"L": found.largest_sample, "distance": optimum.distance, "sigma": optimum.sigma}
-            prior = theory.prior_bound(problem.n, epochs=len(run.history), order=run.order, **numbers)
+            prior = theory.prior_bound(
+                problem.n, epochs=len(run.history), order=run.order if run.order in NAMES else "ig", **numbers
+            )
         return cls(
             gap=None if run.f is None else run.f - optimum.f,
             gap_error=optimum.error,

@@ -13,7 +13,7 @@ from reshuffle.spectral import Constants, SmoothConstants, constants
 
 StepSize = float | str | Sequence[float] | Callable[[int], float]
 
-_SAMPLED_PERMUTATIONS = 20
+SAMPLED_PERMUTATIONS = 20
 
 
 def plan_steps(
@@ -36,7 +36,7 @@ def plan_steps(
             smoothness=smoothness,
             batch_size=batch_size,
             order="rr" if order.iterator is not None else order,
-            permutations=min(epochs, _SAMPLED_PERMUTATIONS),
+            permutations=min(epochs, SAMPLED_PERMUTATIONS),
             seed=order.seed,
         )
         step = _step_of_theory(step_size, problem, found, order, epochs, safe or order.iterator is not None, optimum)
