@@ -153,6 +153,86 @@ def run(
         print(result if guarantee is None else f"{result}\n{guarantee}")
 
 
+@app.command()
+def reproduce(
+    target: Annotated[str, typer.Argument(help="table1, table2, figure1, figure2, figure3 or all.")],
+    permutations: Annotated[int, typer.Option(help="Of each dataset in table2 and figure3.")] = 1000,
+    data: Annotated[Path | None, typer.Option(help="Folder with datasets.  [default: $RESHUFFLE_DATA, then the cache]")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for tables, figures and journals.")] = Path("reproduced"),
+    jobs: Annotated[int | None, typer.Option(help="Threads.  [default: all cores]")] = None,
+    seed: Seed = 0,
+    dataset: Annotated[str, typer.Option(help="table1: a file or a named dataset.")] = "breast_cancer",
+    loss: Annotated[str, typer.Option(help="table1: the loss.")] = "logistic",
+    l2: Annotated[float, typer.Option(help="table1: weight of the regulariser.")] = 1e-3,
+) -> None:
+    """The paper's tables and figures from real data, with the paper's numbers beside ours. A stopped job goes on where it was."""
+    from reshuffle import experiments
+
+    with _progress_of_cost() as (start, advance), _plain_warnings():
+        try:
+            outcome = experiments.reproduce(
+                target,
+                permutations=permutations,
+                data=data,
+                out=out,
+                jobs=jobs,
+                seed=seed,
+                dataset=dataset,
+                loss=loss,
+                l2=l2,
+                start=start,
+                advance=advance,
+            )
+        except KeyboardInterrupt:
+            _say(f"reshuffle: interrupted; the same command goes on from the journals in {out / 'journals'}")
+            raise typer.Exit(130) from None
+    for text in outcome.said:
+        print(text, end="\n\n" if "\n" in text else "\n")
+    print("\n".join(f"made  {path}" for path in outcome.files))
+    for failure in outcome.failures:
+        _say(f"reshuffle: failed: {failure}")
+    if outcome.failures:
+        raise typer.Exit(1)
+
+
+datasets_app = typer.Typer(help="The datasets of the paper: list, fetch, add.", invoke_without_command=True)
+app.add_typer(datasets_app, name="datasets")
+
+
+@datasets_app.callback()
+def list_datasets(
+    context: typer.Context, data: Annotated[Path | None, typer.Option(help="Folder to look in first.")] = None
+) -> None:
+    """All datasets of the paper's table, and where those that are present lie."""
+    if context.invoked_subcommand is not None:
+        return
+    from reshuffle.data.registry import DATASETS, locate
+
+    for dataset in DATASETS.values():
+        place = locate(dataset.name, data)
+        where = f"present  {place}" if place is not None else f"missing  reshuffle datasets fetch {dataset.name}"
+        print(f"{dataset.name:<11}{dataset.n:>7} x {dataset.d:<8} {where}")
+
+
+@datasets_app.command("fetch")
+def fetch_dataset(name: Annotated[str, typer.Argument(help="A dataset that `reshuffle datasets` lists.")]) -> None:
+    """Download, verify and convert a dataset into the cache folder."""
+    from reshuffle.data.fetch import fetch
+    from reshuffle.data.registry import get_dataset
+
+    dataset = get_dataset(name)
+    _say(f"{dataset.name}: {dataset.note}")
+    print(fetch(dataset, progress=sys.stderr.isatty()))
+
+
+@datasets_app.command("add")
+def add_dataset(name: Annotated[str, typer.Argument(help="A dataset that `reshuffle datasets` lists.")], path: Path) -> None:
+    """Say where a dataset lies that is already on this machine; its n and d are checked."""
+    from reshuffle.data.registry import add
+
+    print(add(name, path))
+
+
 def _problem(path: str, loss: str, l2: float, intercept: bool, target: str | None, features: int | None) -> Any:
     data = reshuffle.load(path, target=target, n_features=features)
     return reshuffle.Problem(data.X, None if loss == "unit" else data.y, loss=loss, l2=l2, fit_intercept=intercept)
@@ -163,6 +243,21 @@ def _number(option: str, text: str) -> float:
         return float(text)
     except ValueError:
         raise ValueError(f"{option}={text!r} is neither theory nor budget nor a number") from None
+
+
+@contextmanager
+def _progress_of_cost() -> Iterator[tuple[Callable[[float], None], Callable[[float], None]]]:
+    """Two functions, to set the whole and to add a part, behind one bar with the time left."""
+    if not sys.stderr.isatty():
+        yield (lambda total: None), (lambda part: None)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("measuring"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("measuring", total=None)
+        yield (lambda total: progress.update(task, total=total)), (lambda part: progress.advance(task, part))
 
 
 @contextmanager

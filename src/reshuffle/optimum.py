@@ -53,25 +53,11 @@ def measure(problem: Problem, x0: ArrayLike | None = None) -> Optimum:
         x=x,
         f=problem.objective(x),
         distance=float(np.linalg.norm(x - start)),
-        sigma=_sigma(problem, x, duals),
+        sigma=float(np.sqrt(problem.squared_sample_gradients(x).mean())),
         dual_norm=_dual_norm(problem, x, duals),
         gradient_norm=final / initial if initial > 0.0 else 0.0,
         error=duality_gap(problem, x),
     )
-
-
-def _sums_of_squares(X: Any, axis: int) -> Vector:
-    sums = X.multiply(X).sum(axis=axis) if sp.issparse(X) else np.square(X, dtype=np.float64).sum(axis=axis)
-    return np.asarray(sums, dtype=np.float64).ravel()
-
-
-def _sigma(problem: Problem, x: Vector, duals: Vector) -> float:
-    """f_i(x) = w_i l_i(a_i'x) + (l2/2)|x|^2 has the gradient duals_i a_i + l2 x (the intercept bears no l2)."""
-    coefficients = x[: problem.d]
-    norms = _sums_of_squares(problem.X, 1) + problem.fit_intercept
-    along = problem.margins(np.r_[coefficients, np.zeros(int(problem.fit_intercept))])
-    terms = duals**2 * norms + 2.0 * problem.l2 * duals * along + problem.l2**2 * float(coefficients @ coefficients)
-    return float(np.sqrt(np.maximum(np.mean(terms), 0.0)))
 
 
 def _dual_norm(problem: Problem, x: Vector, duals: Vector) -> float:
@@ -83,9 +69,14 @@ def _dual_norm(problem: Problem, x: Vector, duals: Vector) -> float:
     return float(np.sqrt(np.sum(duals**2 / smoothness) + problem.n * problem.l2 * float(coefficients @ coefficients)))
 
 
+def _column_squares(X: Any) -> Vector:
+    squares = X.multiply(X).sum(axis=0) if sp.issparse(X) else np.square(X, dtype=np.float64).sum(axis=0)
+    return np.asarray(squares, dtype=np.float64).ravel()
+
+
 def _lbfgs(problem: Problem, start: Vector) -> Vector:
     scale = np.ones(problem.dimension)
-    scale[: problem.d] = np.sqrt(_sums_of_squares(problem.X, 0) / problem.n + problem.l2)
+    scale[: problem.d] = np.sqrt(_column_squares(problem.X) / problem.n + problem.l2)
     scale[scale == 0.0] = 1.0
 
     def value_and_gradient(v: Vector) -> tuple[float, Vector]:

@@ -165,6 +165,20 @@ class Problem:
         g[: self.d] += self.l2 * x[: self.d]
         return g
 
+    def squared_norms(self) -> Vector:
+        """|a_i|^2 of every sample, the intercept included."""
+        squares = self.X.multiply(self.X).sum(axis=1) if sp.issparse(self.X) else np.square(self.X, dtype=np.float64).sum(axis=1)
+        return np.asarray(squares, dtype=np.float64).ravel() + self.fit_intercept
+
+    def squared_sample_gradients(self, x: Vector) -> Vector:
+        """|grad f_i(x)|^2 for f_i(x) = w_i l(a_i'x, y_i) + (l2/2)|x|^2, of which the intercept bears no l2."""
+        z = self.margins(x)
+        duals = self.sample_weight * self.duals(z)
+        along = z - (x[self.d] if self.fit_intercept else 0.0)
+        coefficients = x[: self.d]
+        shares = 2.0 * self.l2 * duals * along + self.l2**2 * float(coefficients @ coefficients)
+        return np.maximum(duals**2 * self.squared_norms() + shares, 0.0)
+
     def dual_objective(self, u: Vector) -> float:
         """-(1/n) sum w_i l*(u_i) - |A'(w u)|^2 / (2 l2 n^2), a lower bound of min f; u must balance an intercept: w'u = 0."""
         pull = self.transposed(self.sample_weight * u)[: self.d] / self.n

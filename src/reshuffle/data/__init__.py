@@ -10,8 +10,9 @@ from reshuffle._checks import refuse_non_finite
 from reshuffle.data import arrays, tables
 from reshuffle.data._files import kind
 from reshuffle.data.bundled import NAMES, read_bundled
+from reshuffle.data.registry import DATASETS, check_shape, get_dataset, locate
 
-__all__ = ["Data", "load"]
+__all__ = ["Data", "load", "load_named"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,8 @@ def load(source: str | Path, *, target: str | int | None = None, n_features: int
     """Read a dataset, and refuse NaN and infinity with the place where they stand.
 
     source : a file, by its ending .csv, .parquet, .npy, .npz, else svmlight text; .gz, .bz2 and .xz are read as they are.
-        Or the name of a dataset that ships inside scikit-learn: breast_cancer, diabetes, digits, iris, wine.
+        Or a name: a dataset that ships inside scikit-learn (breast_cancer, diabetes, digits, iris, wine), or one of the paper's
+        that is present (`reshuffle datasets` lists them).
     target : csv and parquet: the column with the labels, by name or number; the last if not given.
     n_features : svmlight: d, where the file does not happen to use its last features.
     """
@@ -43,8 +45,12 @@ def load(source: str | Path, *, target: str | int | None = None, n_features: int
     name = str(source)
     if path.is_dir():
         raise ValueError(f"{name!r} is a folder; name a file in it")
+    if not path.exists() and name in DATASETS:
+        return load_named(name)
     if not path.exists() and name not in NAMES:
-        raise FileNotFoundError(f"there is no file {name!r}, nor a dataset of that name; named are {', '.join(NAMES)}")
+        raise FileNotFoundError(
+            f"there is no file {name!r}, nor a dataset of that name; named are {', '.join((*NAMES, *DATASETS))}"
+        )
     inside = kind(path) if path.exists() else "named"
     if target is not None and inside not in (".csv", ".parquet"):
         raise ValueError(f"target={target!r}: {name!r} has no columns to choose from; only csv and parquet files do")
@@ -53,6 +59,20 @@ def load(source: str | Path, *, target: str | int | None = None, n_features: int
     X, y, names = _read(inside, path, name, target, n_features)
     refuse_non_finite(name, X)
     return Data(X, y, name, names)
+
+
+def load_named(name: str, data: str | Path | None = None) -> Data:
+    """A dataset of the paper, with the d it is known to have, from `data` or the other folders it is looked for in."""
+    dataset = get_dataset(name)
+    path = locate(name, data)
+    if path is None:
+        raise FileNotFoundError(f"the dataset {name!r} is not present; get it with: reshuffle datasets fetch {name}")
+    text = kind(path) not in (".npy", ".npz")
+    found = load(path, n_features=dataset.d if text else None)
+    check_shape(dataset, found.X.shape, str(path))
+    if found.X.shape[1] < dataset.d:
+        found.X.resize((dataset.n, dataset.d))  # svmlight text does not say d where the last features do not occur
+    return Data(found.X, found.y, name)
 
 
 def _read(

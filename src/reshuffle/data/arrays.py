@@ -19,7 +19,7 @@ def read_npz(path: Path) -> tuple[Any, Any]:
         with np.load(path, allow_pickle=False) as archive:
             names = archive.files
             if "format" in names:
-                return sp.load_npz(path), None
+                return sp.load_npz(path), archive["y"] if "y" in names else None
             if "X" in names:
                 return archive["X"], archive["y"] if "y" in names else None
     except (ValueError, EOFError, OSError, AttributeError) as error:

@@ -1,0 +1,107 @@
+"""The paper's tables and figures from real data: `reproduce("all")`. Measurements first, journalled and resumable; then the tables
+and figures that they allow. What is missing or fails is said and does not stop the rest.
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reshuffle import plots
+from reshuffle.data import load
+from reshuffle.experiments import figures, table1, table2
+from reshuffle.experiments.measure import Results, Task, measure
+from reshuffle.problem import Problem
+
+TARGETS = ("table1", "table2", "figure1", "figure2", "figure3")
+
+__all__ = ["TARGETS", "Outcome", "reproduce"]
+
+
+@dataclass
+class Outcome:
+    """What was made, what there is to say about it, and what went wrong."""
+
+    files: list[Path] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+
+def reproduce(
+    target: str,
+    *,
+    permutations: int = 1000,
+    data: str | Path | None = None,
+    out: str | Path = "reproduced",
+    jobs: int | None = None,
+    seed: int = 0,
+    dataset: str = "breast_cancer",
+    loss: str = "logistic",
+    l2: float = 1e-3,
+    start: Callable[[float], None] = lambda total: None,
+    advance: Callable[[float], None] = lambda cost: None,
+) -> Outcome:
+    """Make a table or figure of the paper, or "all", in the folder `out`.
+
+    permutations : of each dataset in table2 and figure3.
+    data : a folder with datasets, looked into before $RESHUFFLE_DATA and the cache folder.
+    dataset, loss, l2 : of table1.
+    start, advance : told the cost of the whole job and of each finished permutation, for a progress bar.
+    """
+    if target not in (*TARGETS, "all"):
+        raise ValueError(f"target={target!r} is not known; use one of {', '.join(TARGETS)}, all")
+    chosen = TARGETS if target == "all" else (target,)
+    folder, source = Path(out), None if data is None else Path(data)
+    if source is not None and not source.is_dir():
+        raise ValueError(f"data={str(data)!r} is not a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    outcome = Outcome()
+    tasks = _tasks(chosen, source, permutations)
+    start(sum(task.cost for task in tasks))
+
+    def failed(task: Task, error: Exception) -> None:
+        outcome.failures.append(f"{task.key}: {error}")
+
+    results = measure(tasks, journals=folder / "journals", data=source, seed=seed, jobs=jobs, advance=advance, failed=failed)
+    makers: dict[str, Callable[[], tuple[list[Path], list[str]]]] = {
+        "table1": lambda: _table1(dataset, loss, l2, folder, min(permutations, 100), seed),
+        "table2": lambda: _table2(results, source, folder),
+        "figure1": lambda: figures.figure1(results, folder),
+        "figure2": lambda: figures.figure2(results, folder),
+        "figure3": lambda: figures.figure3(results, folder, source),
+    }
+    for name in chosen:
+        try:
+            with plots.style() if name.startswith("figure") else nullcontext():
+                files, said = makers[name]()
+        except (ValueError, OSError, KeyError, ImportError) as error:
+            outcome.failures.append(f"{name}: {error}")
+            continue
+        outcome.files += files
+        outcome.said += said
+    return outcome
+
+
+def _tasks(chosen: tuple[str, ...], data: Path | None, permutations: int) -> list[Task]:
+    found: dict[str, Task] = {}
+    parts: dict[str, Callable[[], list[Task]]] = {
+        "table2": lambda: table2.tasks(data, permutations),
+        "figure1": figures.figure1_tasks,
+        "figure2": figures.figure2_tasks,
+        "figure3": lambda: figures.figure3_tasks(data, permutations),
+    }
+    for name in chosen:
+        for task in parts[name]() if name in parts else ():
+            found.setdefault(task.key, task)
+    return list(found.values())
+
+
+def _table1(dataset: str, loss: str, l2: float, folder: Path, permutations: int, seed: int) -> tuple[list[Path], list[str]]:
+    data = load(dataset)
+    table = table1.build(Problem(data.X, data.y, loss=loss, l2=l2), data.name, permutations=permutations, seed=seed)
+    return table.save(folder), [table.text()]
+
+
+def _table2(results: Results, data: Path | None, folder: Path) -> tuple[list[Path], list[str]]:
+    main, beyond = table2.build(results, data)
+    return main.save(folder) + beyond.save(folder), [main.text(), beyond.text()]
