@@ -67,10 +67,10 @@ DATASETS: dict[str, Dataset] = {
 
 def cache_folder() -> Path:
     """Where fetched datasets are kept: $RESHUFFLE_CACHE, else reshuffle in the user's cache folder."""
-    chosen = os.environ.get("RESHUFFLE_CACHE") or os.environ.get("XDG_CACHE_HOME")
-    if os.environ.get("RESHUFFLE_CACHE"):
-        return Path(str(chosen))
-    return (Path(chosen) if chosen else Path.home() / ".cache") / "reshuffle"
+    chosen = os.environ.get("RESHUFFLE_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "reshuffle"
 
 
 def folders(data: str | Path | None = None) -> list[Path]:
@@ -107,7 +107,7 @@ def add(name: str, path: str | Path) -> Path:
     from reshuffle.data import load
 
     dataset, file = get_dataset(name), Path(path).expanduser().resolve()
-    check_shape(dataset, load(file, n_features=None).X.shape, str(file))
+    check_shape(dataset, load(file).X.shape, str(file))
     known = {**_added(), name: str(file)}
     index = cache_folder() / "added.json"
     index.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reshuffle import plots
-from reshuffle.data import load
+from reshuffle.data import Data, load, load_named
+from reshuffle.data.registry import DATASETS
 from reshuffle.experiments import figures, table1, table2
 from reshuffle.experiments.measure import Results, Task, measure
 from reshuffle.problem import Problem
@@ -64,7 +65,7 @@ def reproduce(
 
     results = measure(tasks, journals=folder / "journals", data=source, seed=seed, jobs=jobs, advance=advance, failed=failed)
     makers: dict[str, Callable[[], tuple[list[Path], list[str]]]] = {
-        "table1": lambda: _table1(dataset, loss, l2, folder, min(permutations, 100), seed),
+        "table1": lambda: _table1(_load(dataset, source), loss, l2, folder, min(permutations, 100), seed),
         "table2": lambda: _table2(results, source, folder),
         "figure1": lambda: figures.figure1(results, folder),
         "figure2": lambda: figures.figure2(results, folder),
@@ -96,8 +97,11 @@ def _tasks(chosen: tuple[str, ...], data: Path | None, permutations: int) -> lis
     return list(found.values())
 
 
-def _table1(dataset: str, loss: str, l2: float, folder: Path, permutations: int, seed: int) -> tuple[list[Path], list[str]]:
-    data = load(dataset)
+def _load(dataset: str, data: Path | None) -> Data:
+    return load_named(dataset, data) if dataset in DATASETS else load(dataset)
+
+
+def _table1(data: Data, loss: str, l2: float, folder: Path, permutations: int, seed: int) -> tuple[list[Path], list[str]]:
     table = table1.build(Problem(data.X, data.y, loss=loss, l2=l2), data.name, permutations=permutations, seed=seed)
     return table.save(folder), [table.text()]
 

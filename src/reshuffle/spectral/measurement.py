@@ -64,7 +64,7 @@ class Measurement:
         self.smooth = smoothness is not None
         self._scale = np.sqrt(smoothness) if smoothness is not None else _not_none(problem.lipschitz)
         self._l2 = problem.l2 if self.smooth else 0.0
-        self._rows = make_rows(problem.X, self._scale, intercept=problem.fit_intercept, permutations=permutations)
+        self._rows = make_rows(problem.X, self._scale, intercept=problem.fit_intercept)
         self._largest = float(self._rows.squared_norms.max())
         self._profile = np.sin(pi * (np.arange(n) // batch_size + 1.0) / (2 * self._m + 1))
         self._look_at_whole(generator(order.seed, 0, stream=3))

@@ -26,8 +26,9 @@ _SMALL_COPY, _LARGEST_COPY = 8 << 20, 1 << 30
 _BYTES_A_ROW_AND_THREAD = 44
 _BYTES_A_ROW_SHARED = 48
 
-# Forming the Gram matrix costs about n products; each permutation that shares it saves a few.
-_GRAM_ROWS_PER_PERMUTATION = 64
+# Forming the Gram matrix costs about n products of level 3 speed, which permutations then share. How many there are must not
+# enter, for the same reason.
+_LARGEST_GRAM = 1024
 
 
 class Arranged(Protocol):
@@ -50,11 +51,11 @@ class Rows(Protocol):
         """The rows as they lie, in a single batch: `ordered` is then the plain Gram matrix."""
 
 
-def make_rows(X: Any, scale: Vector, *, intercept: bool, permutations: int) -> Rows:
+def make_rows(X: Any, scale: Vector, *, intercept: bool) -> Rows:
     """The body that suits the data: rows scale_i * [a_i, 1 if intercept]."""
     n, ones = X.shape[0], float(intercept)
     entries = X.nnz if sp.issparse(X) else X.size
-    if n * n <= entries and n <= _GRAM_ROWS_PER_PERMUTATION * permutations:
+    if n * n <= entries and n <= _LARGEST_GRAM:
         return GramRows(X, scale, ones)
     return CsrRows(X, scale, ones) if sp.issparse(X) else DenseRows(X, scale, ones)
 
