@@ -37,7 +37,7 @@ from threadpoolctl import threadpool_limits
 import reshuffle as rs
 from reshuffle.orders import make_order
 from reshuffle.spectral import _kernels
-from reshuffle.spectral.measurement import Measurement
+from reshuffle.spectral.measurement import Measurement, Whole
 
 LARGE = 100_000
 
@@ -81,7 +81,7 @@ def datasets(folder: Path) -> dict[str, Any]:
 def measurement(X: Any) -> Measurement:
     problem = rs.Problem(X, loss="unit")
     order = make_order("rr", problem.n, 0)
-    return Measurement(problem, order, batch_size=1, tol=1e-4, failure_probability=None, permutations=100)
+    return Measurement(Whole(problem, order, tol=1e-4, share=None), 1)
 
 
 def one_dataset(X: Any) -> dict[str, float]:
@@ -91,7 +91,7 @@ def one_dataset(X: Any) -> dict[str, float]:
     pair = best(lambda: (X @ x, transposed @ v), 15)
     measured = measurement(X)
     samples = [measured.measure(k) for k in range(5)]
-    arranged = measured._rows.arrange(measured.order.permutation(0), 1)
+    arranged = measured.whole.rows.arrange(measured.whole.order.permutation(0), 1)
     product = best(lambda: arranged.ordered(v, out), 15)
     permutation = median(measured.measure, 11 if X.nnz > 5e6 else 31)
     count = max(20, min(1000, int(4.0 / permutation)))
@@ -112,7 +112,7 @@ def explicit_over_ours(X: Any) -> dict[str, float]:
     measured = measurement(X)
     measured.measure(0)
     ours = median(measured.measure, 31)
-    rows = X[measured.order.permutation(0)]
+    rows = X[measured.whole.order.permutation(0)]
     began = time.perf_counter()
     t = np.arange(1.0, n + 1.0)
     matrix = (rows @ rows.T).toarray()

@@ -2,6 +2,14 @@
 
 from reshuffle.spectral.measurement import Sample
 from reshuffle.spectral.result import Constants, LipschitzConstants, SmoothConstants
-from reshuffle.spectral.sampling import AccuracyWarning, constants
+from reshuffle.spectral.sampling import AccuracyWarning, constants, constants_by_batch_size
 
-__all__ = ["AccuracyWarning", "Constants", "LipschitzConstants", "Sample", "SmoothConstants", "constants"]
+__all__ = [
+    "AccuracyWarning",
+    "Constants",
+    "LipschitzConstants",
+    "Sample",
+    "SmoothConstants",
+    "constants",
+    "constants_by_batch_size",
+]

@@ -42,101 +42,93 @@ class Sample:
     residual: float
 
 
-class Measurement:
-    """Measures Lhat_pi and Ltil_pi (or Ghat_pi and Gtil_pi) of permutation after permutation; safe to share by threads."""
+class Whole:
+    """What all permutations and batch sizes of a problem share: its rows, the norm of all of them, and where to look first."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        order: Order,
-        *,
-        batch_size: int,
-        tol: float,
-        failure_probability: float | None,
-        permutations: int,
-    ) -> None:
-        self.problem, self.order, self.batch_size, self.tol = problem, order, batch_size, tol
-        self.failure_probability = failure_probability
-        # Each permutation needs two bounds and the whole matrix one: together they fail no more often than was asked.
-        self._share = None if failure_probability is None else failure_probability / (2 * permutations + 1)
-        n, self._m = problem.n, theory.batches(problem.n, batch_size)
+    def __init__(self, problem: Problem, order: Order, *, tol: float, share: float | None) -> None:
+        """`share` is the failure probability of each bound, or None for eigenvalues to the tolerance."""
+        self.problem, self.order, self.tol, self.share = problem, order, tol, share
         smoothness = problem.smoothness
         self.smooth = smoothness is not None
-        self._scale = np.sqrt(smoothness) if smoothness is not None else _not_none(problem.lipschitz)
-        self._l2 = problem.l2 if self.smooth else 0.0
-        self._rows = make_rows(problem.X, self._scale, intercept=problem.fit_intercept)
-        self._largest = float(self._rows.squared_norms.max())
-        self._profile = np.sin(pi * (np.arange(n) // batch_size + 1.0) / (2 * self._m + 1))
-        self._look_at_whole(generator(order.seed, 0, stream=3))
+        self.scale = np.sqrt(smoothness) if smoothness is not None else _not_none(problem.lipschitz)
+        self.l2 = problem.l2 if self.smooth else 0.0
+        self.rows = make_rows(problem.X, self.scale, intercept=problem.fit_intercept)
+        self.largest = float(self.rows.squared_norms.max())
+        self.norm, self.residual = 0.0, 0.0
+        if self.largest > 0.0:
+            self._look(generator(order.seed, 0, stream=3).standard_normal(problem.n))
 
-    def _look_at_whole(self, rng: np.random.Generator) -> None:
-        n = self.problem.n
-        self._batch_mix: Vector | None = None
-        if self._largest == 0.0:
-            self._norm, self.residual = 0.0, 0.0
-            return
-        apply, g = self._rows.whole().ordered, rng.standard_normal(n)
-        if self._share is not None:
-            top = lanczos.upper_bound(apply, g, slack=self.tol, failure_probability=self._share)
+    def _look(self, g: Vector) -> None:
+        apply, norms = self.rows.whole().ordered, self.rows.squared_norms
+        if self.share is not None:
+            top = lanczos.upper_bound(apply, g, slack=self.tol, failure_probability=self.share)
         else:
             top = lanczos.top_eigenvalue(apply, g.copy(), tol=self.tol)
-            q = np.empty(n)
+            q = np.empty_like(g)
             apply(g, q)
-            q = np.sign(q) * np.sqrt(self._rows.squared_norms)
-            w = lanczos.ritz_vector(apply, g, top)
-            norms = self._rows.squared_norms
+            q = np.sign(q) * np.sqrt(norms)
             rows_that_count = norms.sum() ** 2 / (norms @ norms)
             guard = _GUARD if self.order.random and rows_that_count > _MANY_ROWS else _STRONG_GUARD
-            self._mix = w + guard / np.linalg.norm(q) * q
-            if self.batch_size > 1:
-                self._batch_mix = np.sqrt(n) * w
-        self._norm, self.residual = top.value, top.residual
+            self.mix = lanczos.ritz_vector(apply, g, top) + guard / np.linalg.norm(q) * q
+        self.norm, self.residual = top.value, top.residual
 
     @property
     def largest_sample(self) -> float:
-        return self._largest + self._l2
+        return self.largest + self.l2
 
     @property
     def full_gradient_constant(self) -> float:
-        return self._norm / self.problem.n + self._l2
+        return self.norm / self.problem.n + self.l2
+
+
+class Measurement:
+    """Measures Lhat_pi and Ltil_pi (or Ghat_pi and Gtil_pi) of permutation after permutation; safe to share by threads."""
+
+    def __init__(self, whole: Whole, batch_size: int) -> None:
+        self.whole, self.batch_size = whole, batch_size
+        self._n, self._m = whole.problem.n, theory.batches(whole.problem.n, batch_size)
+        self._profile = np.sin(pi * (np.arange(self._n) // batch_size + 1.0) / (2 * self._m + 1))
 
     def measure(self, permutation: int) -> Sample:
-        if self._largest == 0.0:
-            return Sample(permutation, self._l2 * theory.ordered_norm_ratio(self._m), self._l2, 0, 0.0)
-        order = self.order.permutation(permutation)
-        arranged = self._rows.arrange(order, self.batch_size)
+        whole, share_of_l2 = self.whole, self.whole.l2 * theory.ordered_norm_ratio(self._m)
+        if whole.largest == 0.0:
+            return Sample(permutation, share_of_l2, whole.l2, 0, 0.0)
+        order = whole.order.permutation(permutation)
+        arranged = whole.rows.arrange(order, self.batch_size)
         hat = self._ordered_norm(arranged, order, permutation)
         til, til_residual = self._largest_batch(arranged, order, permutation)
         return Sample(
             permutation,
-            hat.value / (self._m * self.problem.n) + self._l2 * theory.ordered_norm_ratio(self._m),
-            til / self.batch_size + self._l2,
+            hat.value / (self._m * self._n) + share_of_l2,
+            til / self.batch_size + whole.l2,
             hat.products,
             max(hat.residual, til_residual),
         )
 
     def _ordered_norm(self, arranged: Arranged, order: Any, permutation: int) -> lanczos.TopEigenvalue:
-        if self._share is not None:
-            start = generator(self.order.seed, permutation, stream=1).standard_normal(order.size)
-            return lanczos.upper_bound(arranged.ordered, start, slack=self.tol, failure_probability=self._share)
+        whole = self.whole
+        if whole.share is not None:
+            start = generator(whole.order.seed, permutation, stream=1).standard_normal(order.size)
+            return lanczos.upper_bound(arranged.ordered, start, slack=whole.tol, failure_probability=whole.share)
         start = np.empty(order.size)
-        start[arranged.visit] = self._profile * self._mix[order]
-        return lanczos.top_eigenvalue(arranged.ordered, start, tol=self.tol)
+        start[arranged.visit] = self._profile * whole.mix[order]
+        return lanczos.top_eigenvalue(arranged.ordered, start, tol=whole.tol)
 
     def _largest_batch(self, arranged: Arranged, order: Any, permutation: int) -> tuple[float, float]:
+        whole = self.whole
         if self.batch_size == 1:
-            return self._largest, 0.0
+            return whole.largest, 0.0
         starts = batch_starts(order.size, self.batch_size)
-        traces = np.add.reduceat(self._rows.squared_norms[order], starts[:-1])
-        start = generator(self.order.seed, permutation, stream=2).standard_normal(order.size)
-        if self._batch_mix is not None:
-            start = self._batch_mix[order] + _BATCH_GUARD * start
-        best = largest_batch(arranged, traces, start, batch_size=self.batch_size, tol=self.tol, failure_probability=self._share)
+        traces = np.add.reduceat(whole.rows.squared_norms[order], starts[:-1])
+        start = generator(whole.order.seed, permutation, stream=2).standard_normal(order.size)
+        if whole.share is None:
+            start = np.sqrt(order.size) * whole.mix[order] + _BATCH_GUARD * start
+        best = largest_batch(arranged, traces, start, batch_size=self.batch_size, tol=whole.tol, failure_probability=whole.share)
         return best.value, best.residual
 
     def header(self) -> dict[str, Any]:
         """Everything that a sample depends on, for the journal. How many samples and threads there are is not part of it."""
-        problem, order = self.problem, self.order
+        whole, problem, order = self.whole, self.whole.problem, self.whole.order
         given = () if order.given is None else (order.given,)
         return {
             "reshuffle": __version__,
@@ -146,9 +138,9 @@ class Measurement:
             "batch_size": self.batch_size,
             "order": order.name,
             "seed": order.seed,
-            "tol": self.tol,
-            "failure_probability_each": self._share,
-            "data_sha256": data_hash(problem.X, self._scale, *given),
+            "tol": whole.tol,
+            "failure_probability_each": whole.share,
+            "data_sha256": data_hash(problem.X, whole.scale, *given),
         }
 
 

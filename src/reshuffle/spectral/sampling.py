@@ -7,7 +7,7 @@ results are the same to the last bit for any number of threads.
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,7 +23,7 @@ from reshuffle.losses import Unit
 from reshuffle.orders import Order, make_order
 from reshuffle.problem import Problem
 from reshuffle.spectral.journal import Journal
-from reshuffle.spectral.measurement import Measurement, Sample
+from reshuffle.spectral.measurement import Measurement, Sample, Whole
 from reshuffle.spectral.result import LipschitzConstants, SmoothConstants
 
 _DEFAULT_TOL = 1e-4
@@ -83,40 +83,60 @@ def constants(
         )
     requested = permutations if rule.random else 1
 
+    # Each permutation needs two bounds and the whole matrix one: together they fail no more often than was asked.
+    share = None if failure_probability is None else failure_probability / (2 * requested + 1)
     with ExitStack() as stack:
         stack.enter_context(threadpool_limits(1, user_api="blas"))
-        measurement = Measurement(
-            problem,
-            rule,
-            batch_size=batch_size,
-            tol=tol,
-            failure_probability=failure_probability,
-            permutations=requested,
-        )
+        measurement = Measurement(Whole(problem, rule, tol=tol, share=share), batch_size)
         journal = None if out is None else stack.enter_context(Journal(out, measurement.header()))
         samples = _measure_all(measurement, requested, jobs, journal, callback)
+    return _result(measurement, samples, requested, failure_probability, time.perf_counter() - began)
+
+
+def constants_by_batch_size(
+    problem: Problem, batch_sizes: Iterable[int], *, order: str | ArrayLike | Order = "rr", permutations: int, seed: int
+) -> dict[int, Any]:
+    """`constants` for several batch sizes, which share the rows, their norm and the singular vector."""
+    rule = make_order(order, problem.n, seed)
+    requested = permutations if rule.random else 1
+    results = {}
+    with threadpool_limits(1, user_api="blas"):
+        whole = Whole(problem, rule, tol=_DEFAULT_TOL, share=None)
+        for batch_size in batch_sizes:
+            began = time.perf_counter()
+            measurement = Measurement(whole, batch_size)
+            samples = _measure_all(measurement, requested, _cores(), None, None)
+            results[batch_size] = _result(measurement, samples, requested, None, time.perf_counter() - began)
+    return results
+
+
+def _result(
+    measurement: Measurement, samples: list[Sample], requested: int, failure_probability: float | None, seconds: float
+) -> Any:
+    whole = measurement.whole
     if failure_probability is None:
-        _warn_of_residual(max(measurement.residual, *(s.residual for s in samples)), tol)
-    kind = SmoothConstants if measurement.smooth else LipschitzConstants
+        _warn_of_residual(max(whole.residual, *(s.residual for s in samples)), whole.tol)
+    problem = whole.problem
+    kind = SmoothConstants if whole.smooth else LipschitzConstants
     return kind(
         loss=str(problem.loss),
         n=problem.n,
         d=problem.d,
         nnz=problem.nnz,
         l2=problem.l2,
-        batch_size=batch_size,
-        order=rule.name,
-        seed=seed,
-        tol=tol,
+        batch_size=measurement.batch_size,
+        order=whole.order.name,
+        seed=whole.order.seed,
+        tol=whole.tol,
         failure_probability=failure_probability,
         requested=requested,
         hat=np.array([s.hat for s in samples]),
         til=np.array([s.til for s in samples]),
         products=np.array([s.products for s in samples]),
         residual=np.array([s.residual for s in samples]),
-        largest_sample=measurement.largest_sample,
-        full_gradient_constant=measurement.full_gradient_constant,
-        seconds=time.perf_counter() - began,
+        largest_sample=whole.largest_sample,
+        full_gradient_constant=whole.full_gradient_constant,
+        seconds=seconds,
     )
 
 
@@ -136,7 +156,7 @@ def _measure_all(
 
     names = (
         "permutation",
-        *(("lhat", "ltil") if measurement.smooth else ("ghat", "gtil")),
+        *(("lhat", "ltil") if measurement.whole.smooth else ("ghat", "gtil")),
         "products",
         "residual",
     )
@@ -166,7 +186,7 @@ def _warn_of_residual(residual: float, tol: float) -> None:
             f"Lanczos stopped at a relative residual of {residual:.1e}, above tol={tol:g}: the constants may be too small by "
             "that much. Use a larger tol, or failure_probability for an upper bound that can be relied on.",
             AccuracyWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
