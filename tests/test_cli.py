@@ -129,6 +129,18 @@ def test_mistakes_of_a_run_end_in_one_clear_line(arguments, complaint, status):
     assert len(stderr.splitlines()) == 1
 
 
+def test_plan_prints_what_the_library_says():
+    arguments = ["plan", "breast_cancer", "--alpha", 0.1, "--eps", 0.1]
+    printed = json.loads(run(*arguments, "--json")[0])
+    data = rs.load("breast_cancer")
+    want = rs.plan(rs.Problem(data.X, data.y, l2=0.1), eps=0.1, feature_names=data.feature_names)
+    assert printed == json.loads(json.dumps(want.to_dict()))
+    text = run(*arguments)[0]
+    assert text.strip() == str(want)
+    assert "worst area" in text
+    assert "eps=-1.0 must be a positive number" in run("plan", "breast_cancer", "--eps", -1, status=2)[1]
+
+
 def test_help_and_version():
     assert run("--version")[0].strip() == rs.__version__
     assert "constants" in run("--help")[0]

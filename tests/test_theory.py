@@ -76,6 +76,25 @@ def test_the_epochs_that_are_promised_suffice(n, b, eps):
     assert bound_after(K, step, theory.bound_lipschitz, gbar=4.0) <= eps * (1 + 1e-9)
 
 
+@given(eps=st.sampled_from([1.0, 1e-2, 1e-4]), b=st.integers(1, 100), sigma=st.sampled_from([0.0, 0.1, 5.0]), ig=st.booleans())
+def test_the_tightest_epochs_are_the_fewest_that_any_step_allows(eps, b, sigma, ig):
+    n = 100
+    numbers = {"lhat": 2.0, "ltil": 5.0, "distance": 3.0, "sigma": sigma, **({"dual_norm": 2.0} if ig else {})}
+    K, step = (theory.tightest_ig if ig else theory.tightest_smooth)(eps, n, b, **numbers)
+    shown = {key: value for key, value in numbers.items() if ig or key != "lhat"} | {"distance": 0.0}
+    limit = theory.step_size_limit(n, b, 2.0, 5.0)
+
+    def bound(K, step):
+        noise = (theory.bound_ig if ig else theory.bound_smooth)(n, b, steps=[step], **shown)
+        return b * 9.0 / (2 * n * step * K) + noise
+
+    assert step <= limit
+    assert bound(K, step) <= eps * (1 + 1e-9)
+    if K > 1:
+        assert min(bound(K - 1, s) for s in np.geomspace(limit * 1e-6, limit, 400)) > eps * (1 - 1e-9)
+    assert theory.epochs_for(eps, n, b, order="ig" if ig else "rr", **numbers) >= K
+
+
 def test_prior_work_is_labelled_as_orders():
     rows = theory.prior_work(1e-3, 100, L=10.0, distance=3.0, sigma=0.7)
     assert len(rows) == 3

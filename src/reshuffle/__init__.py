@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from reshuffle import losses, orders, theory
     from reshuffle.certificate import duality_gap
     from reshuffle.data import Data, load
+    from reshuffle.planning import Plan, plan
     from reshuffle.problem import Problem
     from reshuffle.solver import DivergenceError, Guarantee, Run, minimize, minimize_sum
     from reshuffle.spectral import Constants, LipschitzConstants, SmoothConstants, constants
@@ -20,6 +21,8 @@ _MODULES = ("losses", "orders", "theory")
 _HOMES = {
     "Data": "data",
     "load": "data",
+    "Plan": "planning",
+    "plan": "planning",
     "Problem": "problem",
     "DivergenceError": "solver",
     "Guarantee": "solver",
@@ -39,6 +42,7 @@ __all__ = [
     "DivergenceError",
     "Guarantee",
     "LipschitzConstants",
+    "Plan",
     "Problem",
     "Run",
     "SmoothConstants",
@@ -50,6 +54,7 @@ __all__ = [
     "minimize",
     "minimize_sum",
     "orders",
+    "plan",
     "theory",
 ]
 

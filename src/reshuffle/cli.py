@@ -96,6 +96,27 @@ def constants(
 
 
 @app.command()
+def plan(
+    path: Source,
+    loss: LossName = "logistic",
+    eps: Annotated[float, typer.Option(help="The gap f - min f to reach.")] = 1e-3,
+    alpha: Annotated[float, typer.Option(help="Weight of the regulariser (alpha/2)|x|².")] = 0.0,
+    intercept: Intercept = False,
+    permutations: Annotated[int, typer.Option(help="How many random permutations to measure.")] = 10,
+    seed: Seed = 0,
+    target: Target = None,
+    features: Features = None,
+    as_json: AsJson = False,
+) -> None:
+    """How to train on this data: batch size, step size, order and epochs, with the reasons."""
+    data = reshuffle.load(path, target=target, n_features=features)
+    problem = reshuffle.Problem(data.X, None if loss == "unit" else data.y, loss=loss, l2=alpha, fit_intercept=intercept)
+    with _plain_warnings():
+        result = reshuffle.plan(problem, eps=eps, permutations=permutations, seed=seed, feature_names=data.feature_names)
+    print(json.dumps(result.to_dict()) if as_json else result)
+
+
+@app.command()
 def run(
     path: Source,
     loss: LossName = "logistic",

@@ -168,6 +168,36 @@ def epochs_for(eps: float, n: int, batch_size: int, *, order: str = "rr", **numb
     return max(1, ceil(evaluations / n))
 
 
+def tightest_smooth(
+    eps: float, n: int, batch_size: int, *, lhat: float, ltil: float, distance: float, sigma: float
+) -> tuple[int, float]:
+    """The fewest epochs for which some constant step makes the bound of Theorem 1 at most eps, and that step.
+
+    `evaluations_smooth` is the paper's closed form; it asks each part of the bound to be eps/2, and so for up to four times more.
+    """
+    noise = ltil * sigma**2 * variance_factor(n, batch_size)
+    return _tightest(eps, _travel(n, batch_size, distance), noise, step_size_limit(n, batch_size, lhat, ltil))
+
+
+def tightest_ig(
+    eps: float, n: int, batch_size: int, *, lhat: float, ltil: float, distance: float, sigma: float, dual_norm: float
+) -> tuple[int, float]:
+    """The same for Theorem 2."""
+    noise = _noise_ig(n, batch_size, lhat, ltil, sigma, dual_norm)
+    return _tightest(eps, _travel(n, batch_size, distance), noise, step_size_limit(n, batch_size, lhat, ltil))
+
+
+def _tightest(eps: float, travel: float, noise: float, limit: float) -> tuple[int, float]:
+    """The least K for which travel/(step K) + step^2 noise <= eps at the best step up to the limit.
+
+    At the least K the two meet: eps is reached with step^2 noise <= eps/3, since the best step makes noise half of travel.
+    """
+    if travel == 0.0:
+        return 1, limit
+    step = min(limit, sqrt(eps / (3.0 * noise)) if noise > 0.0 else inf)
+    return max(1, ceil(travel / (step * (eps - step**2 * noise)))), step
+
+
 @dataclass(frozen=True)
 class PriorResult:
     """A row of earlier work, as an order of magnitude: the constants inside O(.) are not known and taken as one here."""

@@ -1,0 +1,261 @@
+"""Which batch size, which step size, does the order matter, how many epochs: constants + theory -> a recommendation, with reasons.
+
+Constants for batch sizes 1, 2, 4, ..., n share what they can; D and sigma* come from solving the problem once. For every batch size
+the theorem then says how many gradient evaluations bring f - min f to eps; the smallest batch within 10 % of the best is taken.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import ceil, isfinite
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from reshuffle import __version__, theory
+from reshuffle._checks import whole_number
+from reshuffle.optimum import Optimum, measure
+from reshuffle.problem import Problem
+from reshuffle.spectral import SmoothConstants, constants_by_batch_size
+
+_WITHIN = 1.1
+_FEW_ENTRIES = 2_000_000  # up to here the problem is solved again with scaled features, to see what that would gain
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the guarantee says of one batch size."""
+
+    batch_size: int
+    hat: float  #: the largest Lhat_pi of the sample (smooth) or the mean Ghat_pi
+    til: float
+    step_size: float  #: for these epochs in a random order
+    step_size_limit: float | None  #: the largest step that the theorem allows; None for Lipschitz losses, which have no such limit
+    epochs: int  #: until f - min f <= eps in a random order
+    evaluations: float  #: the same in gradient evaluations
+    epochs_in_file_order: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The recommendation and what it rests on."""
+
+    n: int
+    d: int
+    loss: str
+    l2: float
+    eps: float
+    choices: tuple[Choice, ...]
+    recommended: Choice
+    proportional_up_to: int  #: up to this batch size, b samples at a time need no more evaluations, so b times fewer updates
+    full_gradient_evaluations: float | None  #: of gradient descent by its own guarantee; smooth losses
+    prior_evaluations: float  #: of earlier theory at batch size 1, as an order of magnitude
+    distance: float
+    sigma: float
+    warnings: tuple[str, ...]
+    seed: int
+    permutations: int
+    version: str = __version__
+
+    @property
+    def order(self) -> str:
+        return "rr"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every number, ready for JSON: what is not finite becomes None."""
+        return {name: _finite(value) for name, value in {**asdict(self), "order": self.order}.items()}
+
+    def __str__(self) -> str:
+        best, first = self.recommended, self.choices[0]
+        evaluations = f"{best.evaluations:.3g} gradient evaluations"
+        lines = [
+            f"train with   batch size {best.batch_size}, step size {best.step_size:.4g}, a new random order each epoch",
+            f"expect       f - min f <= {self.eps:g} after {best.epochs} epochs at the latest ({evaluations})",
+            f"why          batch size 1 would need {first.evaluations / best.evaluations:.2f} times the evaluations "
+            f"(constants {first.hat:.4g} and {first.til:.4g}, here {best.hat:.4g} and {best.til:.4g})",
+            f"batches      up to {self.proportional_up_to}, b samples at a time need b times fewer updates than one",
+            f"order        in the order of the file it takes {best.epochs_in_file_order} epochs to promise the same",
+            f"before       about {self.prior_evaluations:.3g} evaluations by earlier theory (order of magnitude, batch size 1)",
+        ]
+        if self.full_gradient_evaluations is not None:
+            lines.append(f"full batch   {self.full_gradient_evaluations:.3g} evaluations by gradient descent and its own guarantee")
+        lines.append(f"based on     D = {self.distance:.4g}, {self.permutations} permutations, seed {self.seed}")
+        lines += [f"warning      {warning}" for warning in self.warnings]
+        return "\n".join(lines)
+
+
+def plan(
+    problem: Problem,
+    *,
+    eps: float = 1e-3,
+    permutations: int = 10,
+    seed: int = 0,
+    optimum: Optimum | None = None,
+    feature_names: Sequence[str] | None = None,
+) -> Plan:
+    """How to train on this data, by the theorems: see `Plan`. `eps` is the gap f - min f to reach."""
+    if not 0.0 < eps < float("inf"):
+        raise ValueError(f"eps={eps!r} must be a positive number")
+    permutations = whole_number("permutations", permutations, 1)
+    seed = whole_number("seed", seed, 0)
+    if problem.smoothness is None and problem.l2 > 0.0:
+        raise ValueError(f"loss={str(problem.loss)!r} with l2={problem.l2:g}: no theorem covers a loss with kinks and l2; use l2=0")
+    best = optimum or measure(problem)
+    sizes = batch_grid(problem.n)
+    random = constants_by_batch_size(problem, sizes, permutations=permutations, seed=seed)
+    in_file = constants_by_batch_size(problem, sizes, order="ig", permutations=1, seed=seed)
+    choices = tuple(_choice(random[b], in_file[b], best, eps) for b in sizes)
+    fewest = min(choice.evaluations for choice in choices)
+    recommended = next(choice for choice in choices if choice.evaluations <= _WITHIN * fewest)
+    smooth = isinstance(random[1], SmoothConstants)
+    D2 = best.distance**2
+    return Plan(
+        n=problem.n,
+        d=problem.d,
+        loss=str(problem.loss),
+        l2=problem.l2,
+        eps=eps,
+        choices=choices,
+        recommended=recommended,
+        proportional_up_to=_proportional(choices),
+        full_gradient_evaluations=problem.n * random[1].full_gradient_constant * D2 / (2.0 * eps) if smooth else None,
+        prior_evaluations=_prior(random[1], best, eps),
+        distance=best.distance,
+        sigma=best.sigma,
+        warnings=tuple(look_at(problem, recommended, eps, feature_names)),
+        seed=seed,
+        permutations=permutations,
+    )
+
+
+def batch_grid(n: int) -> list[int]:
+    """1, 2, 4, ... and n."""
+    return sorted({2**k for k in range(n.bit_length()) if 2**k <= n} | {n})
+
+
+def _choice(c: Any, ig: Any, best: Optimum, eps: float) -> Choice:
+    n, b, D = c.n, c.batch_size, best.distance
+    if not isinstance(c, SmoothConstants):
+        evaluations = theory.evaluations_lipschitz(eps, n, b, gbar=c.gbar, distance=D)
+        epochs = max(1, ceil(evaluations / n))
+        step = theory.step_lipschitz(n, b, epochs=epochs, gbar=c.gbar, distance=D)
+        in_file = theory.epochs_for(eps, n, b, gbar=ig.gbar, distance=D)
+        return Choice(b, c.ghat_mean, c.gtil_mean, step, None, epochs, evaluations, in_file)
+    numbers = {"lhat": c.lhat_max, "ltil": c.ltil_max, "distance": D, "sigma": best.sigma}
+    epochs, step = theory.tightest_smooth(eps, n, b, **numbers)
+    file_numbers = {**numbers, "lhat": ig.lhat_max, "ltil": ig.ltil_max, "dual_norm": best.dual_norm}
+    in_file, _ = theory.tightest_ig(eps, n, b, **file_numbers)
+    return Choice(b, c.lhat_max, c.ltil_max, step, c.step_size_limit, epochs, float(n * epochs), in_file)
+
+
+def _prior(c: Any, best: Optimum, eps: float) -> float:
+    if isinstance(c, SmoothConstants):
+        return theory.prior_work(eps, c.n, L=c.L, distance=best.distance, sigma=best.sigma)[0].evaluations
+    return theory.prior_work(eps, c.n, G=c.G, distance=best.distance)[0].evaluations
+
+
+def _proportional(choices: tuple[Choice, ...]) -> int:
+    """The last batch size of the grid up to which none needs more evaluations than batch size 1."""
+    up_to = 1
+    for choice in choices:
+        if choice.evaluations > choices[0].evaluations:
+            break
+        up_to = choice.batch_size
+    return up_to
+
+
+def look_at(problem: Problem, recommended: Choice, eps: float, names: Sequence[str] | None) -> list[str]:
+    """What about the data itself calls for a warning."""
+    found = [*_heavy_rows(problem), *_heavy_features(problem, recommended, eps, names), *_repeated_rows(problem)]
+    return [*found, *_constant_features(problem, names), *_sorted_labels(problem)]
+
+
+def _heavy_rows(problem: Problem) -> list[str]:
+    smoothness, lipschitz = problem.smoothness, problem.lipschitz
+    weights = smoothness if smoothness is not None else np.square(lipschitz if lipschitz is not None else 1.0)
+    sizes = weights * problem.squared_norms()
+    usual = float(np.quantile(sizes, 0.99))
+    heavy = np.flatnonzero(sizes > 4.0 * usual)
+    if usual == 0.0 or heavy.size == 0:
+        return []
+    rows = ", ".join(str(row) for row in heavy[np.argsort(-sizes[heavy])][:5])
+    gain = float(np.sqrt(sizes.max() / usual))
+    text = f"{heavy.size} rows decide L (largest: {rows}, from 0)"
+    return [f"{text}; scaled down to the 99th percentile, b = 1 could step {gain:.1f} times larger"]
+
+
+def _column_squares(X: Any) -> Any:
+    squares = X.multiply(X).sum(axis=0) if sp.issparse(X) else np.square(X, dtype=np.float64).sum(axis=0)
+    return np.asarray(squares, dtype=np.float64).ravel()
+
+
+def _named(column: int, names: Sequence[str] | None) -> str:
+    return f"{column} ({names[column]})" if names is not None else str(column)
+
+
+def _heavy_features(problem: Problem, recommended: Choice, eps: float, names: Sequence[str] | None) -> list[str]:
+    squares = _column_squares(problem.X)
+    total = float(squares.sum())
+    top = int(np.argmax(squares))
+    if problem.d == 1 or total == 0.0 or squares[top] < 0.5 * total:
+        return []
+    text = f"feature {_named(top, names)} carries {100 * squares[top] / total:.0f} % of the data's squared norm; scale the features"
+    gain = _gain_of_scaling(problem, squares, recommended, eps)
+    return [text if gain is None else f"{text}: to unit size, the promise would take {gain:.3g} times fewer evaluations"]
+
+
+def _gain_of_scaling(problem: Problem, squares: Any, recommended: Choice, eps: float) -> float | None:
+    if problem.X.size > _FEW_ENTRIES or problem.smoothness is None:
+        return None
+    factors = 1.0 / np.sqrt(np.where(squares > 0.0, squares / problem.n, 1.0))
+    X = problem.X @ sp.diags_array(factors) if sp.issparse(problem.X) else problem.X * factors
+    scaled = Problem(
+        X,
+        problem.y,
+        loss=problem.loss,
+        l2=problem.l2,
+        sample_weight=problem.sample_weight,
+        fit_intercept=problem.fit_intercept,
+    )
+    best = measure(scaled)
+    found = constants_by_batch_size(scaled, [recommended.batch_size], permutations=3, seed=0)[recommended.batch_size]
+    numbers = {"lhat": found.lhat_max, "ltil": found.ltil_max, "distance": best.distance, "sigma": best.sigma}
+    epochs, _ = theory.tightest_smooth(eps, problem.n, recommended.batch_size, **numbers)
+    return recommended.epochs / epochs
+
+
+def _repeated_rows(problem: Problem) -> list[str]:
+    """Equal rows have equal products with a random vector, and unequal ones have not."""
+    probe = np.random.default_rng(0).standard_normal(problem.dimension)
+    repeated = problem.n - np.unique(problem.margins(probe)).size
+    if repeated < max(2, 0.01 * problem.n):
+        return []
+    return [f"{repeated} of the {problem.n} rows repeat another row; a sample weight can stand for each"]
+
+
+def _constant_features(problem: Problem, names: Sequence[str] | None) -> list[str]:
+    ends = [problem.X.min(axis=0), problem.X.max(axis=0)]
+    low, high = (np.asarray(end.todense() if sp.issparse(end) else end).ravel() for end in ends)
+    constant = np.flatnonzero(low == high)
+    if constant.size == 0 or problem.n == 1:
+        return []
+    shown = ", ".join(_named(int(column), names) for column in constant[:5])
+    return [f"{constant.size} features are constant ({shown}{', ...' if constant.size > 5 else ''}, from 0); drop them"]
+
+
+def _sorted_labels(problem: Problem) -> list[str]:
+    y = problem.labels
+    changes, apart = np.abs(np.diff(y)).mean() if problem.n > 1 else 0.0, 0.0
+    if problem.n > 1:
+        apart = float(np.abs(y - np.random.default_rng(0).permutation(y)).mean())
+    if problem.n < 20 or apart == 0.0 or changes > 0.3 * apart:
+        return []
+    return ["the labels are sorted in the file; its own order is a poor one to train in"]
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
