@@ -180,7 +180,7 @@ def reader(found: dict[str, Any]) -> dict[str, float]:
 
 
 def in_chunks_through_blas(X: Any, order: Any, v: Any, c: int, grams: dict[int, Any]) -> Any:
-    """The dense product of THEORY: two products a chunk, and the small matrices inside chunks, formed once."""
+    """The dense product in chunks: two products a chunk, and the small matrices inside chunks, formed once."""
     n, d = X.shape
     t, out = np.arange(1.0, n + 1.0), np.empty(n)
     U, R = np.zeros(d), np.zeros(d)

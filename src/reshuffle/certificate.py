@@ -54,7 +54,8 @@ def _balance(duals: Callable[[float], Vector], weights: Vector, width: float) ->
     low, high = _bracket(imbalance, width)
     if low == high:
         return duals(low)
-    root = brentq(imbalance, low, high, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=200)
+    # The sum may jump over zero, at zero itself even: an absolute tolerance, or the search would never end.
+    root = brentq(imbalance, low, high, xtol=1e-14, maxiter=1000)
     near = 1e-12 * (1.0 + abs(root))
     return _mixed(duals(root - near), duals(root + near), weights)
 

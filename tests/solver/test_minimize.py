@@ -190,6 +190,16 @@ def test_the_certificate_is_the_squared_gradient_without_an_intercept(cancer):
     assert rs.duality_gap(rs.Problem(*cancer), x) is None
 
 
+def test_a_sum_of_duals_that_jumps_at_zero_is_balanced():
+    """Two samples of opposite labels whose duals switch at the very same place."""
+    problem = rs.Problem(np.array([[1.0, 0.0], [0.0, 1.0]]), [-1.0, 1.0], loss="hinge", l2=0.01, fit_intercept=True)
+    for dual in (np.array([0.5, -0.5]), np.array([0.5 + 1e-17, -0.5]), np.array([1.0, 0.0]), np.zeros(2)):
+        for x in (np.zeros(3), np.array([-1.0, 1.0, 0.0]), np.array([0.3, -0.7, 5.0])):
+            gap = rs.duality_gap(problem, x, dual)
+            assert np.isfinite(gap)
+            assert gap >= 0.0
+
+
 def test_a_better_dual_point_gives_a_better_certificate(cancer):
     """For the hinge the duals of x jump; those of a run do not, and the certificate takes the better of the two."""
     problem = rs.Problem(*cancer, loss="hinge", l2=0.01, fit_intercept=True)
