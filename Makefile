@@ -5,9 +5,9 @@ STAMP := .venv/.installed
 
 .PHONY: demo test lint types tests bench clean
 
-demo: $(STAMP)  ## constants, steps and a run with its guarantee, on real data that ships with scikit-learn
+demo: $(STAMP)  ## constants, a run with its guarantee and a plan, on real data that ships with scikit-learn
 	$(BIN)/python examples/quickstart.py
-	$(BIN)/reshuffle run breast_cancer --batch-size 8 --epochs 10 --l2 0.01
+	$(BIN)/reshuffle plan breast_cancer --alpha 0.001
 
 test: lint types tests  ## lint, types, all tests
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 
 from reshuffle.problem import Problem
 
@@ -26,8 +26,21 @@ def duality_gap(problem: Problem, x: Vector, dual: Vector | None = None) -> floa
     candidates = [balanced_duals(problem, z)]
     if dual is not None:
         candidates.append(nearest_feasible(problem, dual))
-    best = max(problem.dual_objective(u) for u in candidates)
+    best = max(_best_along(problem, u) for u in candidates)
     return max(problem.objective_at(z, x) - best, 0.0)
+
+
+def _best_along(problem: Problem, u: Vector) -> float:
+    """The dual objective at u or, where even the zero dual is better than that, at the best point between: far from the optimum the
+    duals of x pull much too hard.
+    """
+    along = problem.dual_objective_along(u)
+    low, high = problem.loss.dual_domain
+    full, none = along(1.0), along(0.0) if low <= 0.0 <= high else -np.inf
+    if full >= none:
+        return full
+    between = minimize_scalar(lambda s: -along(s), bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-4})
+    return max(full, none, -float(between.fun))
 
 
 def balanced_duals(problem: Problem, z: Vector) -> Vector:

@@ -210,6 +210,7 @@ def reproduce(
     for text in outcome.said:
         print(text, end="\n\n" if "\n" in text else "\n")
     print("\n".join(f"made  {path}" for path in outcome.files))
+    print(f"\n{outcome.table()}")
     for failure in outcome.failures:
         _say(f"reshuffle: failed: {failure}")
     if outcome.failures:

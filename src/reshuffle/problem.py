@@ -4,6 +4,7 @@ Everything a user can get wrong about data, labels or weights is refused here, b
 are neither changed nor copied, except where their layout forces it: see `_as_matrix`.
 """
 
+from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
@@ -181,8 +182,17 @@ class Problem:
 
     def dual_objective(self, u: Vector) -> float:
         """-(1/n) sum w_i l*(u_i) - |A'(w u)|^2 / (2 l2 n^2), a lower bound of min f; u must balance an intercept: w'u = 0."""
+        return self.dual_objective_along(u)(1.0)
+
+    def dual_objective_along(self, u: Vector) -> Callable[[float], float]:
+        """The dual objective at s u as a function of s, for one product with the data."""
         pull = self.transposed(self.sample_weight * u)[: self.d] / self.n
-        return -float(self.sample_weight @ self.conjugates(u)) / self.n - float(pull @ pull) / (2.0 * self.l2)
+        square = float(pull @ pull) / (2.0 * self.l2)
+
+        def value(s: float) -> float:
+            return -float(self.sample_weight @ self.conjugates(s * u)) / self.n - s * s * square
+
+        return value
 
     def __repr__(self) -> str:
         kind = "sparse" if sp.issparse(self.X) else "dense"

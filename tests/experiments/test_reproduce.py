@@ -159,6 +159,9 @@ def test_the_command_says_what_it_made_and_fails_when_something_did(small_data, 
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "made  " in done.stdout
+    summary = done.stdout[done.stdout.index("Summary") :]
+    assert [line.split()[0] for line in summary.splitlines()[4:]] == ["measuring", "table2"]
+    assert "made (csv, tex, txt)" in summary
     assert "a1a" in done.stdout
     (small_data / "duke").write_text("nonsense")
     done = subprocess.run([*arguments[:-1], "21"], capture_output=True, text=True, check=False)

@@ -2,6 +2,7 @@
 and figures that they allow. What is missing or fails is said and does not stop the rest.
 """
 
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from reshuffle.data import Data, load, load_named
 from reshuffle.data.registry import DATASETS
 from reshuffle.experiments import figures, table1, table2
 from reshuffle.experiments.measure import Results, Task, measure
+from reshuffle.experiments.tables import Table
 from reshuffle.problem import Problem
 
 TARGETS = ("table1", "table2", "figure1", "figure2", "figure3")
@@ -26,6 +28,10 @@ class Outcome:
     files: list[Path] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    summary: list[list[str]] = field(default_factory=list)  #: target, what became of it, seconds
+
+    def table(self) -> str:
+        return Table("summary", "Summary", ["target", "result", "seconds"], [list(row) for row in self.summary]).text()
 
 
 def reproduce(
@@ -63,6 +69,7 @@ def reproduce(
     def failed(task: Task, error: Exception) -> None:
         outcome.failures.append(f"{task.key}: {error}")
 
+    began = time.perf_counter()
     results = measure(tasks, journals=folder / "journals", data=source, seed=seed, jobs=jobs, advance=advance, failed=failed)
     makers: dict[str, Callable[[], tuple[list[Path], list[str]]]] = {
         "table1": lambda: _table1(_load(dataset, source), loss, l2, folder, min(permutations, 100), seed),
@@ -71,15 +78,21 @@ def reproduce(
         "figure2": lambda: figures.figure2(results, folder),
         "figure3": lambda: figures.figure3(results, folder, source),
     }
+    if tasks:
+        outcome.summary.append(["measuring", f"{len(results)} of {len(tasks)} measurements", f"{time.perf_counter() - began:.1f}"])
     for name in chosen:
+        began = time.perf_counter()
         try:
             with plots.style() if name.startswith("figure") else nullcontext():
                 files, said = makers[name]()
         except (ValueError, OSError, KeyError, ImportError) as error:
             outcome.failures.append(f"{name}: {error}")
+            outcome.summary.append([name, "failed", f"{time.perf_counter() - began:.1f}"])
             continue
         outcome.files += files
         outcome.said += said
+        made = ", ".join(sorted({path.suffix.lstrip(".") for path in files}))
+        outcome.summary.append([name, f"made ({made})", f"{time.perf_counter() - began:.1f}"])
     return outcome
 
 
