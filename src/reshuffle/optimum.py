@@ -69,14 +69,9 @@ def _dual_norm(problem: Problem, x: Vector, duals: Vector) -> float:
     return float(np.sqrt(np.sum(duals**2 / smoothness) + problem.n * problem.l2 * float(coefficients @ coefficients)))
 
 
-def _column_squares(X: Any) -> Vector:
-    squares = X.multiply(X).sum(axis=0) if sp.issparse(X) else np.square(X, dtype=np.float64).sum(axis=0)
-    return np.asarray(squares, dtype=np.float64).ravel()
-
-
 def _lbfgs(problem: Problem, start: Vector) -> Vector:
     scale = np.ones(problem.dimension)
-    scale[: problem.d] = np.sqrt(_column_squares(problem.X) / problem.n + problem.l2)
+    scale[: problem.d] = np.sqrt(problem.squared_column_norms() / problem.n + problem.l2)
     scale[scale == 0.0] = 1.0
 
     def value_and_gradient(v: Vector) -> tuple[float, Vector]:

@@ -184,17 +184,12 @@ def _heavy_rows(problem: Problem) -> list[str]:
     return [f"{text}; scaled down to the 99th percentile, b = 1 could step {gain:.1f} times larger"]
 
 
-def _column_squares(X: Any) -> Any:
-    squares = X.multiply(X).sum(axis=0) if sp.issparse(X) else np.square(X, dtype=np.float64).sum(axis=0)
-    return np.asarray(squares, dtype=np.float64).ravel()
-
-
 def _named(column: int, names: Sequence[str] | None) -> str:
     return f"{column} ({names[column]})" if names is not None else str(column)
 
 
 def _heavy_features(problem: Problem, recommended: Choice, eps: float, names: Sequence[str] | None) -> list[str]:
-    squares = _column_squares(problem.X)
+    squares = problem.squared_column_norms()
     total = float(squares.sum())
     top = int(np.argmax(squares))
     if problem.d == 1 or total == 0.0 or squares[top] < 0.5 * total:

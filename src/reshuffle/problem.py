@@ -168,8 +168,16 @@ class Problem:
 
     def squared_norms(self) -> Vector:
         """|a_i|^2 of every sample, the intercept included."""
-        squares = self.X.multiply(self.X).sum(axis=1) if sp.issparse(self.X) else np.square(self.X, dtype=np.float64).sum(axis=1)
-        return np.asarray(squares, dtype=np.float64).ravel() + self.fit_intercept
+        return self._sums_of_squares(1) + self.fit_intercept
+
+    def squared_column_norms(self) -> Vector:
+        """The sum of the squares of every feature."""
+        return self._sums_of_squares(0)
+
+    def _sums_of_squares(self, axis: int) -> Vector:
+        X = self.X
+        sums = X.multiply(X).sum(axis=axis) if sp.issparse(X) else np.square(X, dtype=np.float64).sum(axis=axis)
+        return np.asarray(sums, dtype=np.float64).ravel()
 
     def squared_sample_gradients(self, x: Vector) -> Vector:
         """|grad f_i(x)|^2 for f_i(x) = w_i l(a_i'x, y_i) + (l2/2)|x|^2, of which the intercept bears no l2."""
