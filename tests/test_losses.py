@@ -66,11 +66,10 @@ def test_values_are_those_of_the_definition_and_stay_finite(name, y):
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
-@pytest.mark.parametrize("y", [-1.0, 1.0, 0.25])
+@pytest.mark.parametrize("y", [-1.0, 1.0])
 def test_the_derivative_is_a_subgradient_everywhere(name, y):
     loss = get_loss(name)
-    if loss.task == "classification" and abs(y) != 1.0:
-        pytest.skip("labels of classification are signs")
+    y = y if loss.task == "classification" else 0.25 * y
     z = np.linspace(-6, 6, 241)
     values = np.array([loss.value(t, y, loss.parameter) for t in z])
     slopes = np.array([loss.derivative(t, y, loss.parameter) for t in z])

@@ -59,6 +59,14 @@ def test_table_2_has_every_dataset_and_the_papers_value(small_data, tmp_path):
         assert (tmp_path / "out" / f"table2.{suffix}").stat().st_size > 100
 
 
+def test_a_value_that_differs_from_the_papers_is_pointed_out(small_data, tmp_path):
+    text = (small_data / "a1a").read_text()
+    (small_data / "a1a").write_text(text.replace("3:1 ", "3:3 ", 1))  # one heavier row: L grows, Lhat hardly
+    outcome = experiments.reproduce("table2", data=small_data, out=tmp_path / "out", permutations=40)
+    assert "a1a differs from the paper by more than three standard errors and 1 %" in outcome.said[0]
+    assert "sonar differs" not in outcome.said[0]
+
+
 def test_the_same_seed_gives_the_same_numbers_on_one_and_two_threads(small_data, tmp_path):
     tables = []
     for jobs in (1, 2):

@@ -66,6 +66,16 @@ def test_the_journal_holds_every_permutation_and_is_resumed(X, tmp_path):
     assert sorted(measured) == list(range(6))
 
 
+def test_a_torn_last_line_is_dropped_even_if_nothing_follows(X, tmp_path):
+    out = tmp_path / "run.jsonl"
+    rs.constants(X, permutations=4, out=out)
+    whole = b"".join(out.read_bytes().splitlines(keepends=True)[:3])
+    out.write_bytes(whole + b'{"permutation": 3, "lh')
+    rs.constants(X, permutations=2, out=out)
+    assert out.read_bytes().startswith(whole)
+    assert all("permutation" in json.loads(line) for line in out.read_text().splitlines()[1:])
+
+
 def test_a_finished_journal_is_extended_but_never_shortened(X, tmp_path):
     out = tmp_path / "run.jsonl"
     rs.constants(X, permutations=3, out=out)
