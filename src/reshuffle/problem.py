@@ -168,15 +168,19 @@ class Problem:
 
     def squared_norms(self) -> Vector:
         """|a_i|^2 of every sample, the intercept included."""
-        return self._sums_of_squares(1) + self.fit_intercept
+        from reshuffle import _passes
+
+        out = np.empty(self.n)
+        if sp.issparse(self.X):
+            _passes.csr_squared_norms(self.X.indptr, self.X.data, out)
+        else:
+            _passes.dense_squared_norms(self.X, out)
+        return out + self.fit_intercept
 
     def squared_column_norms(self) -> Vector:
         """The sum of the squares of every feature."""
-        return self._sums_of_squares(0)
-
-    def _sums_of_squares(self, axis: int) -> Vector:
         X = self.X
-        sums = X.multiply(X).sum(axis=axis) if sp.issparse(X) else np.square(X, dtype=np.float64).sum(axis=axis)
+        sums = X.multiply(X).sum(axis=0) if sp.issparse(X) else np.square(X, dtype=np.float64).sum(axis=0)
         return np.asarray(sums, dtype=np.float64).ravel()
 
     def squared_sample_gradients(self, x: Vector) -> Vector:
@@ -188,12 +192,10 @@ class Problem:
         shares = 2.0 * self.l2 * duals * along + self.l2**2 * float(coefficients @ coefficients)
         return np.maximum(duals**2 * self.squared_norms() + shares, 0.0)
 
-    def dual_objective(self, u: Vector) -> float:
-        """-(1/n) sum w_i l*(u_i) - |A'(w u)|^2 / (2 l2 n^2), a lower bound of min f; u must balance an intercept: w'u = 0."""
-        return self.dual_objective_along(u)(1.0)
-
     def dual_objective_along(self, u: Vector) -> Callable[[float], float]:
-        """The dual objective at s u as a function of s, for one product with the data."""
+        """-(1/n) sum w_i l*(v_i) - |A'(w v)|^2 / (2 l2 n^2) at v = s u, as a function of s: a lower bound of min f if u balances
+        an intercept (w'u = 0). All s share one product with the data.
+        """
         pull = self.transposed(self.sample_weight * u)[: self.d] / self.n
         square = float(pull @ pull) / (2.0 * self.l2)
 

@@ -136,7 +136,7 @@ def test_the_gram_matrix_serves_few_long_rows_and_weighs_them_alike():
     A, weights = rng.standard_normal((12, 400)), rng.random(12) + 0.1
     for X in (A, A.astype(np.float32), sp.csr_array(A), np.abs(A * 50).clip(0, 255).astype(np.uint8)):
         problem = rs.Problem(X, loss="unit", sample_weight=weights, fit_intercept=True)
-        assert isinstance(rows_module.make_rows(problem.X, weights, intercept=True), rows_module.GramRows)
+        assert isinstance(rows_module.make_rows(problem, weights), rows_module.GramRows)
         c = rs.constants(problem, batch_size=5, permutations=5, tol=TOL)
         full = np.column_stack([dense(X), np.ones(12)])
         for k in range(5):

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from reshuffle import _passes
 from reshuffle.losses.base import compiled
 from reshuffle.orders import Order
 from reshuffle.problem import Problem
@@ -34,10 +35,8 @@ class Passes:
 
     def _keep(self, permutation: NDArray[np.int64]) -> None:
         """Lay the rows out in the order that all epochs share."""
-        from reshuffle.spectral._kernels import csr_gather
-
         copy = tuple(np.empty_like(array) for array in self._rows)
-        csr_gather(*self._rows, permutation, *copy)
+        _passes.csr_gather(*self._rows, permutation, *copy)
         self._rows, self._kept, self._positions = copy, permutation, np.arange(permutation.size)
         self._labels, self._weights = self._labels[permutation], self._weights[permutation]
 

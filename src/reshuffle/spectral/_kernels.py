@@ -15,32 +15,6 @@ _CONTRACT = {"contract"}
 _REASSOCIATE = {"contract", "reassoc", "nsz"}
 
 
-@jit()
-def csr_gather(indptr: Any, indices: Any, values: Any, order: Any, new_indptr: Any, new_indices: Any, new_values: Any) -> None:
-    """Lay the rows out in the order they are visited, so that every later pass reads memory front to back."""
-    n = order.size
-    end = 0
-    for p in range(n):
-        if p + 12 < n:
-            prefetch(indptr, order[p + 12])
-            lo, hi = indptr[order[p + 6]], indptr[order[p + 6] + 1]
-            for k in range(lo, hi, 64 // indices.itemsize):
-                prefetch(indices, k)
-            for k in range(lo, hi, 64 // values.itemsize):
-                prefetch(values, k)
-        lo, hi = indptr[order[p]], indptr[order[p] + 1]
-        size = hi - lo
-        new_indptr[p] = end
-        from_indices, from_values = indices[lo:hi], values[lo:hi]
-        to_indices, to_values = new_indices[end : end + size], new_values[end : end + size]
-        for k in range(size):
-            to_indices[k] = from_indices[k]
-        for k in range(size):
-            to_values[k] = from_values[k]
-        end += size
-    new_indptr[n] = end
-
-
 @jit(fastmath=_CONTRACT)
 def csr_ordered(
     indptr: Any,
@@ -186,25 +160,6 @@ def dense_batched(X: Any, scale: Any, ones: float, members: Any, starts: Any, v:
             for j in range(d):
                 along += X[i, j] * work[j]
             out[p] = scale[i] * along
-
-
-@jit(fastmath=_REASSOCIATE)
-def csr_squared_norms(indptr: Any, values: Any, out: Any) -> None:
-    """|a_i|^2 of each row; a row holds a column at most once (`Problem` sees to that)."""
-    for i in range(out.size):
-        total = 0.0
-        for k in range(indptr[i], indptr[i + 1]):
-            total += np.float64(values[k]) * values[k]
-        out[i] = total
-
-
-@jit(fastmath=_REASSOCIATE)
-def dense_squared_norms(X: Any, out: Any) -> None:
-    for i in range(out.size):
-        total = 0.0
-        for j in range(X.shape[1]):
-            total += np.float64(X[i, j]) * X[i, j]
-        out[i] = total
 
 
 @jit(fastmath=_REASSOCIATE)

@@ -52,7 +52,7 @@ class Whole:
         self.smooth = smoothness is not None
         self.scale = np.sqrt(smoothness) if smoothness is not None else _not_none(problem.lipschitz)
         self.l2 = problem.l2 if self.smooth else 0.0
-        self.rows = make_rows(problem.X, self.scale, intercept=problem.fit_intercept)
+        self.rows = make_rows(problem, self.scale)
         self.largest = float(self.rows.squared_norms.max())
         self.norm, self.residual = 0.0, 0.0
         if self.largest > 0.0:

@@ -15,6 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from reshuffle import _passes
+from reshuffle.problem import Problem
 from reshuffle.spectral import _kernels
 
 Vector = NDArray[np.float64]
@@ -51,13 +53,13 @@ class Rows(Protocol):
         """The rows as they lie, in a single batch: `ordered` is then the plain Gram matrix."""
 
 
-def make_rows(X: Any, scale: Vector, *, intercept: bool) -> Rows:
-    """The body that suits the data: rows scale_i * [a_i, 1 if intercept]."""
-    n, ones = X.shape[0], float(intercept)
-    entries = X.nnz if sp.issparse(X) else X.size
+def make_rows(problem: Problem, scale: Vector) -> Rows:
+    """The body that suits the data: rows scale_i * [a_i, 1 if there is an intercept]."""
+    n, sparse = problem.n, sp.issparse(problem.X)
+    entries = problem.X.nnz if sparse else problem.X.size
     if n * n <= entries and n <= _LARGEST_GRAM:
-        return GramRows(X, scale, ones)
-    return CsrRows(X, scale, ones) if sp.issparse(X) else DenseRows(X, scale, ones)
+        return GramRows(problem, scale)
+    return CsrRows(problem, scale) if sparse else DenseRows(problem, scale)
 
 
 def batch_starts(n: int, batch_size: int) -> NDArray[np.int64]:
@@ -68,15 +70,11 @@ def batch_starts(n: int, batch_size: int) -> NDArray[np.int64]:
 class CsrRows:
     """Sparse rows, copied into visiting order where the copy fits, read in place where it does not."""
 
-    def __init__(self, X: Any, scale: Vector, ones: float) -> None:
-        self.width = X.shape[1]
-        # Unsigned indices spare the kernels numba's check for negative ones; this is a view, not a copy.
-        self.csr = (X.indptr, X.indices.view(f"u{X.indices.itemsize}"), X.data)
-        self.scale, self.ones = scale, ones
-        self.squared_norms = np.empty(X.shape[0])
-        _kernels.csr_squared_norms(X.indptr, X.data, self.squared_norms)
-        self.squared_norms = scale**2 * (self.squared_norms + ones)
-        self._in_place = np.arange(X.shape[0])
+    def __init__(self, problem: Problem, scale: Vector) -> None:
+        self.width, self.csr = problem.d, problem.csr
+        self.scale, self.ones = scale, float(problem.fit_intercept)
+        self.squared_norms = scale**2 * problem.squared_norms()
+        self._in_place = np.arange(problem.n)
         self._copy_types = self._smallest_exact_types()
         self._copies = self._copy_fits()
         self._of_thread = threading.local()
@@ -103,7 +101,7 @@ class CsrRows:
     def arrange(self, order: Integers, batch_size: int) -> "_ArrangedCsr":
         if not self._copies:
             return _ArrangedCsr(self.csr, self.scale, self, order, batch_size)
-        _kernels.csr_gather(*self.csr, order, *self._room())
+        _passes.csr_gather(*self.csr, order, *self._room())
         return _ArrangedCsr(self._room(), self.scale[order], self, self._in_place, batch_size)
 
     def _room(self) -> Any:
@@ -134,11 +132,9 @@ class _ArrangedCsr:
 class DenseRows:
     """Dense rows of any real type, read in place: a compiled row loop runs at memory speed without a float64 copy."""
 
-    def __init__(self, X: Any, scale: Vector, ones: float) -> None:
-        self.matrix = (X, scale, ones)
-        self.squared_norms = np.empty(X.shape[0])
-        _kernels.dense_squared_norms(X, self.squared_norms)
-        self.squared_norms = scale**2 * (self.squared_norms + ones)
+    def __init__(self, problem: Problem, scale: Vector) -> None:
+        self.matrix = (problem.X, scale, float(problem.fit_intercept))
+        self.squared_norms = scale**2 * problem.squared_norms()
 
     def whole(self) -> "_ArrangedDense":
         n = self.squared_norms.size
@@ -165,7 +161,8 @@ class _ArrangedDense:
 class GramRows:
     """Few long rows: their n x n Gram matrix, formed once; an order is a reweighting of its entries."""
 
-    def __init__(self, X: Any, scale: Vector, ones: float) -> None:
+    def __init__(self, problem: Problem, scale: Vector) -> None:
+        X = problem.X
         if sp.issparse(X):
             X = X.astype(np.float64)
             gram = (X @ X.T).toarray()
@@ -175,7 +172,7 @@ class GramRows:
             for start in range(0, X.shape[1], block):
                 part = X[:, start : start + block].astype(np.float64)
                 gram += part @ part.T
-        self.gram = scale[:, None] * (gram + ones) * scale
+        self.gram = scale[:, None] * (gram + float(problem.fit_intercept)) * scale
         self.squared_norms = self.gram.diagonal().copy()
 
     def whole(self) -> "_ArrangedGram":
