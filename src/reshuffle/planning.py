@@ -84,6 +84,21 @@ class Plan:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What plans for every eps share: the optimum, and the constants of each batch size, in random orders and in the file's own."""
+
+    problem: Problem
+    optimum: Optimum
+    random: dict[int, Any]
+    in_file: dict[int, Any]
+    permutations: int
+    seed: int
+
+    def choices(self, eps: float) -> tuple[Choice, ...]:
+        return tuple(_choice(c, self.in_file[b], self.optimum, eps) for b, c in self.random.items())
+
+
 def plan(
     problem: Problem,
     *,
@@ -94,21 +109,37 @@ def plan(
     feature_names: Sequence[str] | None = None,
 ) -> Plan:
     """How to train on this data, by the theorems: see `Plan`. `eps` is the gap f - min f to reach."""
+    check_eps(eps)
+    return plan_from(survey(problem, permutations=permutations, seed=seed, optimum=optimum), eps=eps, feature_names=feature_names)
+
+
+def check_eps(eps: float) -> None:
     if not 0.0 < eps < float("inf"):
         raise ValueError(f"eps={eps!r} must be a positive number")
+
+
+def survey(problem: Problem, *, permutations: int, seed: int, optimum: Optimum | None = None) -> Survey:
     permutations = whole_number("permutations", permutations, 1)
     seed = whole_number("seed", seed, 0)
     if problem.smoothness is None and problem.l2 > 0.0:
         raise ValueError(f"loss={str(problem.loss)!r} with l2={problem.l2:g}: no theorem covers a loss with kinks and l2; use l2=0")
     best = optimum or measure(problem)
     sizes = batch_grid(problem.n)
-    random = constants_by_batch_size(problem, sizes, permutations=permutations, seed=seed)
-    in_file = constants_by_batch_size(problem, sizes, order="ig", permutations=1, seed=seed)
-    choices = tuple(_choice(random[b], in_file[b], best, eps) for b in sizes)
-    fewest = min(choice.evaluations for choice in choices)
-    recommended = next(choice for choice in choices if choice.evaluations <= _WITHIN * fewest)
-    smooth = isinstance(random[1], SmoothConstants)
-    D2 = best.distance**2
+    return Survey(
+        problem=problem,
+        optimum=best,
+        random=constants_by_batch_size(problem, sizes, permutations=permutations, seed=seed),
+        in_file=constants_by_batch_size(problem, sizes, order="ig", permutations=1, seed=seed),
+        permutations=permutations,
+        seed=seed,
+    )
+
+
+def plan_from(found: Survey, *, eps: float, feature_names: Sequence[str] | None = None) -> Plan:
+    problem, best, single = found.problem, found.optimum, found.random[1]
+    choices = found.choices(eps)
+    recommended = recommend(choices)
+    smooth = isinstance(single, SmoothConstants)
     return Plan(
         n=problem.n,
         d=problem.d,
@@ -118,14 +149,20 @@ def plan(
         choices=choices,
         recommended=recommended,
         proportional_up_to=_proportional(choices),
-        full_gradient_evaluations=problem.n * random[1].full_gradient_constant * D2 / (2.0 * eps) if smooth else None,
-        prior_evaluations=_prior(random[1], best, eps),
+        full_gradient_evaluations=problem.n * single.full_gradient_constant * best.distance**2 / (2.0 * eps) if smooth else None,
+        prior_evaluations=_prior(single, best, eps),
         distance=best.distance,
         sigma=best.sigma,
         warnings=tuple(look_at(problem, recommended, eps, feature_names)),
-        seed=seed,
-        permutations=permutations,
+        seed=found.seed,
+        permutations=found.permutations,
     )
+
+
+def recommend(choices: Sequence[Choice]) -> Choice:
+    """The smallest batch within 10 % of the fewest evaluations."""
+    fewest = min(choice.evaluations for choice in choices)
+    return next(choice for choice in choices if choice.evaluations <= _WITHIN * fewest)
 
 
 def batch_grid(n: int) -> list[int]:
