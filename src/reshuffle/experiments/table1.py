@@ -2,11 +2,16 @@
 theorem, with earlier work beside them.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle import theory
 from reshuffle.experiments.tables import Table
+from reshuffle.optimum import Optimum
 from reshuffle.problem import Problem
 from reshuffle.spectral import LipschitzConstants, constants
 
@@ -15,41 +20,72 @@ Vector = NDArray[np.float64]
 EPS = (1e-1, 1e-2, 1e-3)
 
 
+@dataclass(frozen=True)
+class Complexity:
+    """A row: gradient evaluations at batch size 1, one for each eps."""
+
+    result: str
+    order: str
+    evaluations: tuple[float, ...]
+    constant: str  #: the constant of the data that it rests on, and its value
+    order_only: bool  #: the constants inside O(.) are not known and taken as one
+
+    @property
+    def label(self) -> str:
+        return f"O(.) {self.result}" if self.order_only else self.result
+
+
 def build(problem: Problem, name: str, *, permutations: int, seed: int) -> Table:
     optimum = theory.measure(problem)
-    n = problem.n
     rr = constants(problem, permutations=permutations, seed=seed)
+    ig = constants(problem, order="ig", seed=seed)
+    about = f"{name}, loss {problem.loss}, l2 = {problem.l2:g}, b = 1, n = {problem.n}, {optimum}"
     table = Table(
         "table1",
-        f"Gradient evaluations until f - min f <= eps: {name}, loss {problem.loss}, l2 = {problem.l2:g}, b = 1, n = {n}, {optimum}",
+        f"Gradient evaluations until f - min f <= eps: {about}",
         ["result", "order", *(f"eps={eps:g}" for eps in EPS), "constant"],
     )
     table.notes.append("O(.) rows are orders of magnitude: the constants inside are not known and taken as one")
+    for row in complexities(problem, optimum, rr, ig, EPS):
+        table.rows.append([row.label, row.order, *row.evaluations, row.constant])
+    return table
+
+
+def complexities(problem: Problem, optimum: Optimum, rr: Any, ig: Any, accuracies: Sequence[float]) -> list[Complexity]:
+    """The rows, from the constants at batch size 1 in random orders and in the file's own."""
+    n, D = problem.n, optimum.distance
     if isinstance(rr, LipschitzConstants):
-        ours = [theory.evaluations_lipschitz(eps, n, 1, gbar=rr.gbar, distance=optimum.distance) for eps in EPS]
-        table.rows.append(["Theorem 3", "RR/SO/IG", *ours, f"Gbar={rr.gbar:.4g}"])
-        priors = [theory.prior_work(eps, n, G=rr.G, distance=optimum.distance) for eps in EPS]
-        return _with_prior(table, priors, f"G={rr.G:.4g}")
-    ig = constants(problem, order="ig", seed=seed)
+        ours = tuple(theory.evaluations_lipschitz(eps, n, 1, gbar=rr.gbar, distance=D) for eps in accuracies)
+        priors = [theory.prior_work(eps, n, G=rr.G, distance=D) for eps in accuracies]
+        return [Complexity("Theorem 3", "RR/SO/IG", ours, f"Gbar={rr.gbar:.4g}", False), *_prior(priors, f"G={rr.G:.4g}")]
     general = _sample_smoothness(problem, problem.smoothness if problem.smoothness is not None else np.ones(n))
     general_dual_norm = float(np.sqrt(np.sum(problem.squared_sample_gradients(optimum.x) / general)))
-    general_rr = constants(smoothness=general, permutations=permutations, seed=seed)
-    general_ig = constants(smoothness=general, order="ig", seed=seed)
-    numbers = {"distance": optimum.distance, "sigma": optimum.sigma}
+    general_rr = constants(smoothness=general, permutations=rr.permutations, seed=rr.seed)
+    general_ig = constants(smoothness=general, order="ig", seed=rr.seed)
+    numbers = {"distance": D, "sigma": optimum.sigma}
+    rows = []
     for label, c in (("Theorem 1", rr), ("Theorem 4 (general)", general_rr)):
-        row = [theory.evaluations_smooth(eps, n, 1, lhat=c.lhat_max, ltil=c.ltil_max, **numbers) for eps in EPS]
-        table.rows.append([label, "RR/SO", *row, f"Lhat={c.lhat_max:.4g}"])
-    priors = [theory.prior_work(eps, n, L=rr.L, **numbers) for eps in EPS]
+        ours = tuple(theory.evaluations_smooth(eps, n, 1, lhat=c.lhat_max, ltil=c.ltil_max, **numbers) for eps in accuracies)
+        rows.append(Complexity(label, "RR/SO", ours, f"Lhat={c.lhat_max:.4g}", False))
     for label, c, dual in (("Theorem 2", ig, optimum.dual_norm), ("Theorem 5 (general)", general_ig, general_dual_norm)):
-        row = [theory.evaluations_ig(eps, n, 1, lhat=c.lhat_max, ltil=c.ltil_max, dual_norm=dual, **numbers) for eps in EPS]
-        table.rows.append([label, "IG", *row, f"Lhat={c.lhat_max:.4g}"])
-    return _with_prior(table, priors, f"L={rr.L:.4g}")
+        own = {**numbers, "lhat": c.lhat_max, "ltil": c.ltil_max, "dual_norm": dual}
+        rows.append(
+            Complexity(
+                label,
+                "IG",
+                tuple(theory.evaluations_ig(eps, n, 1, **own) for eps in accuracies),
+                f"Lhat={c.lhat_max:.4g}",
+                False,
+            )
+        )
+    return [*rows, *_prior([theory.prior_work(eps, n, L=rr.L, **numbers) for eps in accuracies], f"L={rr.L:.4g}")]
 
 
-def _with_prior(table: Table, priors: list[list[theory.PriorResult]], constant: str) -> Table:
-    for rows in zip(*priors, strict=True):
-        table.rows.append([f"O(.) {rows[0].work}", rows[0].order.upper(), *(row.evaluations for row in rows), constant])
-    return table
+def _prior(priors: list[list[theory.PriorResult]], constant: str) -> list[Complexity]:
+    return [
+        Complexity(rows[0].work, rows[0].order.upper(), tuple(row.evaluations for row in rows), constant, True)
+        for rows in zip(*priors, strict=True)
+    ]
 
 
 def _sample_smoothness(problem: Problem, smoothness: Vector) -> Vector:
