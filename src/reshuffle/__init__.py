@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from reshuffle.data import Data, load
     from reshuffle.planning import Plan, plan
     from reshuffle.problem import Problem
+    from reshuffle.reporting import Report, report
     from reshuffle.solver import DivergenceError, Guarantee, Run, minimize, minimize_sum
     from reshuffle.spectral import Constants, LipschitzConstants, SmoothConstants, constants
 
@@ -24,6 +25,8 @@ _HOMES = {
     "Plan": "planning",
     "plan": "planning",
     "Problem": "problem",
+    "Report": "reporting",
+    "report": "reporting",
     "DivergenceError": "solver",
     "Guarantee": "solver",
     "Run": "solver",
@@ -44,6 +47,7 @@ __all__ = [
     "LipschitzConstants",
     "Plan",
     "Problem",
+    "Report",
     "Run",
     "SmoothConstants",
     "__version__",
@@ -55,6 +59,7 @@ __all__ = [
     "minimize_sum",
     "orders",
     "plan",
+    "report",
     "theory",
 ]
 

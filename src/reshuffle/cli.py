@@ -1,6 +1,7 @@
 """The command line: a thin skin that parses, calls and prints. Heavy imports wait until a command runs."""
 
 import json
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -114,6 +115,41 @@ def plan(
     with _plain_warnings():
         result = reshuffle.plan(problem, eps=eps, permutations=permutations, seed=seed, feature_names=data.feature_names)
     print(json.dumps(result.to_dict()) if as_json else result)
+
+
+@app.command()
+def report(
+    path: Source,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+    loss: LossName = "logistic",
+    eps: Annotated[float, typer.Option(help="The gap f - min f to reach.")] = 1e-3,
+    alpha: Annotated[float, typer.Option(help="Weight of the regulariser (alpha/2)|x|².")] = 0.0,
+    intercept: Intercept = False,
+    permutations: Annotated[int, typer.Option(help="How many random permutations to measure.")] = 10,
+    seed: Seed = 0,
+    target: Target = None,
+    features: Features = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers of the page as one JSON object.")] = False,
+) -> None:
+    """The plan with its reasons, figures and measured runs, as one HTML page that needs no network."""
+    from reshuffle.reporting import check_before_work
+
+    check_before_work(output, eps=eps, loss=loss, l2=alpha, permutations=permutations, seed=seed)
+    data = reshuffle.load(path, target=target, n_features=features)
+    problem = reshuffle.Problem(data.X, data.y, loss=loss, l2=alpha, fit_intercept=intercept)
+    with _status() as stage, _plain_warnings():
+        result = reshuffle.report(
+            problem,
+            data,
+            eps=eps,
+            permutations=permutations,
+            seed=seed,
+            command=shlex.join(["reshuffle", *sys.argv[1:]]),
+            stage=stage,
+        )
+        stage("page")
+        result.save(output)
+    print(json.dumps(result.to_dict()) if as_json else output)
 
 
 @app.command()
@@ -295,6 +331,18 @@ def _progress(total: int) -> Iterator[Callable[[Any], None] | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("permutations", total=total)
         yield lambda _: progress.advance(task)
+
+
+@contextmanager
+def _status() -> Iterator[Callable[[str], None]]:
+    """What is being done, on stderr if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda stage: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("reading") as status:
+        yield status.update
 
 
 @contextmanager

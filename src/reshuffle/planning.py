@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from reshuffle import __version__, theory
 from reshuffle._checks import whole_number
+from reshuffle.losses import Loss
 from reshuffle.optimum import Optimum, measure
 from reshuffle.problem import Problem
 from reshuffle.spectral import SmoothConstants, constants_by_batch_size
@@ -63,7 +64,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Every number, ready for JSON: what is not finite becomes None."""
-        return {name: _finite(value) for name, value in {**asdict(self), "order": self.order}.items()}
+        return {name: finite(value) for name, value in {**asdict(self), "order": self.order}.items()}
 
     def __str__(self) -> str:
         best, first = self.recommended, self.choices[0]
@@ -98,6 +99,18 @@ class Survey:
     def choices(self, eps: float) -> tuple[Choice, ...]:
         return tuple(_choice(c, self.in_file[b], self.optimum, eps) for b, c in self.random.items())
 
+    def full_gradient_evaluations(self, eps: float) -> float | None:
+        """Of gradient descent by its own guarantee, n ||.|| D^2 / (2 eps); None for Lipschitz losses."""
+        c = self.random[1]
+        return c.n * c.full_gradient_constant * self.optimum.distance**2 / (2.0 * eps) if isinstance(c, SmoothConstants) else None
+
+    def prior_evaluations(self, eps: float) -> float:
+        """Of earlier theory at batch size 1, as an order of magnitude."""
+        c, best = self.random[1], self.optimum
+        if isinstance(c, SmoothConstants):
+            return theory.prior_work(eps, c.n, L=c.L, distance=best.distance, sigma=best.sigma)[0].evaluations
+        return theory.prior_work(eps, c.n, G=c.G, distance=best.distance)[0].evaluations
+
 
 def plan(
     problem: Problem,
@@ -118,11 +131,15 @@ def check_eps(eps: float) -> None:
         raise ValueError(f"eps={eps!r} must be a positive number")
 
 
+def check_l2(loss: Loss, l2: float) -> None:
+    if loss.smoothness is None and l2 > 0.0:
+        raise ValueError(f"loss={str(loss)!r} with l2={l2:g}: no theorem covers a loss with kinks and l2; use l2=0")
+
+
 def survey(problem: Problem, *, permutations: int, seed: int, optimum: Optimum | None = None) -> Survey:
     permutations = whole_number("permutations", permutations, 1)
     seed = whole_number("seed", seed, 0)
-    if problem.smoothness is None and problem.l2 > 0.0:
-        raise ValueError(f"loss={str(problem.loss)!r} with l2={problem.l2:g}: no theorem covers a loss with kinks and l2; use l2=0")
+    check_l2(problem.loss, problem.l2)
     best = optimum or measure(problem)
     sizes = batch_grid(problem.n)
     return Survey(
@@ -136,10 +153,9 @@ def survey(problem: Problem, *, permutations: int, seed: int, optimum: Optimum |
 
 
 def plan_from(found: Survey, *, eps: float, feature_names: Sequence[str] | None = None) -> Plan:
-    problem, best, single = found.problem, found.optimum, found.random[1]
+    problem, best = found.problem, found.optimum
     choices = found.choices(eps)
     recommended = recommend(choices)
-    smooth = isinstance(single, SmoothConstants)
     return Plan(
         n=problem.n,
         d=problem.d,
@@ -149,8 +165,8 @@ def plan_from(found: Survey, *, eps: float, feature_names: Sequence[str] | None 
         choices=choices,
         recommended=recommended,
         proportional_up_to=_proportional(choices),
-        full_gradient_evaluations=problem.n * single.full_gradient_constant * best.distance**2 / (2.0 * eps) if smooth else None,
-        prior_evaluations=_prior(single, best, eps),
+        full_gradient_evaluations=found.full_gradient_evaluations(eps),
+        prior_evaluations=found.prior_evaluations(eps),
         distance=best.distance,
         sigma=best.sigma,
         warnings=tuple(look_at(problem, recommended, eps, feature_names)),
@@ -183,12 +199,6 @@ def _choice(c: Any, ig: Any, best: Optimum, eps: float) -> Choice:
     file_numbers = {**numbers, "lhat": ig.lhat_max, "ltil": ig.ltil_max, "dual_norm": best.dual_norm}
     in_file, _ = theory.tightest_ig(eps, n, b, **file_numbers)
     return Choice(b, c.lhat_max, c.ltil_max, step, c.step_size_limit, epochs, float(n * epochs), in_file)
-
-
-def _prior(c: Any, best: Optimum, eps: float) -> float:
-    if isinstance(c, SmoothConstants):
-        return theory.prior_work(eps, c.n, L=c.L, distance=best.distance, sigma=best.sigma)[0].evaluations
-    return theory.prior_work(eps, c.n, G=c.G, distance=best.distance)[0].evaluations
 
 
 def _proportional(choices: tuple[Choice, ...]) -> int:
@@ -285,9 +295,10 @@ def _sorted_labels(problem: Problem) -> list[str]:
     return ["the labels are sorted in the file; its own order is a poor one to train in"]
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """The same, with None in place of every number that JSON has no word for."""
     if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
+        return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
+        return [finite(entry) for entry in value]
     return None if isinstance(value, float) and not isfinite(value) else value

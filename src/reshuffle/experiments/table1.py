@@ -27,7 +27,8 @@ class Complexity:
     result: str
     order: str
     evaluations: tuple[float, ...]
-    constant: str  #: the constant of the data that it rests on, and its value
+    constant: str  #: the name of the constant of the data that it rests on
+    value: float  #: of that constant
     order_only: bool  #: the constants inside O(.) are not known and taken as one
 
     @property
@@ -47,7 +48,7 @@ def build(problem: Problem, name: str, *, permutations: int, seed: int) -> Table
     )
     table.notes.append("O(.) rows are orders of magnitude: the constants inside are not known and taken as one")
     for row in complexities(problem, optimum, rr, ig, EPS):
-        table.rows.append([row.label, row.order, *row.evaluations, row.constant])
+        table.rows.append([row.label, row.order, *row.evaluations, f"{row.constant}={row.value:.4g}"])
     return table
 
 
@@ -57,7 +58,7 @@ def complexities(problem: Problem, optimum: Optimum, rr: Any, ig: Any, accuracie
     if isinstance(rr, LipschitzConstants):
         ours = tuple(theory.evaluations_lipschitz(eps, n, 1, gbar=rr.gbar, distance=D) for eps in accuracies)
         priors = [theory.prior_work(eps, n, G=rr.G, distance=D) for eps in accuracies]
-        return [Complexity("Theorem 3", "RR/SO/IG", ours, f"Gbar={rr.gbar:.4g}", False), *_prior(priors, f"G={rr.G:.4g}")]
+        return [Complexity("Theorem 3", "RR/SO/IG", ours, "Gbar", rr.gbar, False), *_prior(priors, "G", rr.G)]
     general = _sample_smoothness(problem, problem.smoothness if problem.smoothness is not None else np.ones(n))
     general_dual_norm = float(np.sqrt(np.sum(problem.squared_sample_gradients(optimum.x) / general)))
     general_rr = constants(smoothness=general, permutations=rr.permutations, seed=rr.seed)
@@ -66,24 +67,17 @@ def complexities(problem: Problem, optimum: Optimum, rr: Any, ig: Any, accuracie
     rows = []
     for label, c in (("Theorem 1", rr), ("Theorem 4 (general)", general_rr)):
         ours = tuple(theory.evaluations_smooth(eps, n, 1, lhat=c.lhat_max, ltil=c.ltil_max, **numbers) for eps in accuracies)
-        rows.append(Complexity(label, "RR/SO", ours, f"Lhat={c.lhat_max:.4g}", False))
+        rows.append(Complexity(label, "RR/SO", ours, "Lhat", c.lhat_max, False))
     for label, c, dual in (("Theorem 2", ig, optimum.dual_norm), ("Theorem 5 (general)", general_ig, general_dual_norm)):
         own = {**numbers, "lhat": c.lhat_max, "ltil": c.ltil_max, "dual_norm": dual}
-        rows.append(
-            Complexity(
-                label,
-                "IG",
-                tuple(theory.evaluations_ig(eps, n, 1, **own) for eps in accuracies),
-                f"Lhat={c.lhat_max:.4g}",
-                False,
-            )
-        )
-    return [*rows, *_prior([theory.prior_work(eps, n, L=rr.L, **numbers) for eps in accuracies], f"L={rr.L:.4g}")]
+        ours = tuple(theory.evaluations_ig(eps, n, 1, **own) for eps in accuracies)
+        rows.append(Complexity(label, "IG", ours, "Lhat", c.lhat_max, False))
+    return [*rows, *_prior([theory.prior_work(eps, n, L=rr.L, **numbers) for eps in accuracies], "L", rr.L)]
 
 
-def _prior(priors: list[list[theory.PriorResult]], constant: str) -> list[Complexity]:
+def _prior(priors: list[list[theory.PriorResult]], constant: str, value: float) -> list[Complexity]:
     return [
-        Complexity(rows[0].work, rows[0].order.upper(), tuple(row.evaluations for row in rows), constant, True)
+        Complexity(rows[0].work, rows[0].order.upper(), tuple(row.evaluations for row in rows), constant, value, True)
         for rows in zip(*priors, strict=True)
     ]
 

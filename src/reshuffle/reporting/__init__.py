@@ -1,0 +1,18 @@
+"""A report worth opening: what to do with this data, and why, as one self-contained page.
+
+numbers (what is measured) -> recommendation, sentences, figures (what is said of it) -> page (how it looks) -> files.
+"""
+
+from pathlib import Path
+
+from reshuffle.reporting import files, page
+from reshuffle.reporting.numbers import Report, check_settings, report
+
+__all__ = ["Report", "check_before_work", "report"]
+
+
+def check_before_work(output: str | Path, *, loss: str, l2: float, eps: float, permutations: int, seed: int) -> None:
+    """Refuse what cannot end in a page before the data is even read."""
+    page.require()
+    files.check(output)
+    check_settings(loss=loss, l2=l2, eps=eps, permutations=permutations, seed=seed)

@@ -1,0 +1,203 @@
+"""Shuffled SGD as it really runs on the data: RR, SO and IG at the step of the theory, with its bound and the one before it, and at
+the practical step.
+
+The practical step: the step of the theory is doubled for as long as `EPOCHS` epochs in random orders end lower. Of the steps at
+which f never rises above where it started, the one that ends lowest is taken. It is measured, not proved.
+
+Above `LARGEST` stored entries all of this happens on a sample of rows, with the constants and the optimum of that sample.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import inf, isfinite, isnan
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from reshuffle import theory
+from reshuffle.optimum import Optimum, measure
+from reshuffle.orders import generator
+from reshuffle.planning import Survey
+from reshuffle.problem import Problem
+from reshuffle.solver import DivergenceError, Run, minimize
+from reshuffle.spectral import SmoothConstants, constants
+
+EPOCHS = 30
+LARGEST = 3_000_000  #: stored entries of the data, up to which every row is used
+_ORDERS = ("rr", "so", "ig")
+_MOST_DOUBLINGS = 24
+_ROWS_STREAM = 6  # of the seed: the sample of rows
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One run: the gap after every epoch, None where f stands below the minimum as far as that is known, or where it left the
+    finite numbers. The bounds belong to the same epochs."""
+
+    order: str
+    step_size: float
+    gaps: tuple[float | None, ...]
+    bounds: tuple[float, ...] | None  #: of this theory; None at the practical step, for which there is none
+    prior: tuple[float, ...] | None  #: of earlier theory at batch size 1 and its own step, as an order of magnitude; smooth losses
+    diverged: bool
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How a multiple of the theory's step ended."""
+
+    multiple: int
+    gap: float | None  #: f - min f after the last epoch; None where the run diverged
+    highest: float  #: f - min f at its largest after an epoch; infinite where the run diverged
+
+
+@dataclass(frozen=True)
+class Convergence:
+    n: int
+    rows: int  #: how many of the n rows the runs use
+    batch_size: int
+    epochs: int
+    start_gap: float  #: f(0) - min f
+    at_theory: tuple[Curve, ...]
+    at_practical: tuple[Curve, ...]
+    trials: tuple[Trial, ...]
+    multiple: int  #: the practical step is this many times the theory's
+    practical_step: float  #: on all rows
+    optimum_error: float | None  #: how far the minimum that gaps are measured from may be off, where that is known
+    seed: int
+
+    @property
+    def sampled(self) -> bool:
+        return self.rows < self.n
+
+
+@dataclass(frozen=True, eq=False)
+class _Setting:
+    """The problem that the runs use, and its constants and optimum."""
+
+    problem: Problem
+    optimum: Optimum
+    random: Any
+    in_file: Any
+
+    def step(self, order: str) -> float:
+        """The best constant step for `EPOCHS` epochs by the theorem for this order."""
+        n, b, D = self.problem.n, self.random.batch_size, self.optimum.distance
+        if not isinstance(self.random, SmoothConstants):
+            gbar = (self.in_file if order == "ig" else self.random).gbar
+            return theory.step_lipschitz(n, b, epochs=EPOCHS, gbar=gbar, distance=D)
+        if order == "ig":
+            numbers = self._numbers(self.in_file)
+            return theory.step_ig(n, b, epochs=EPOCHS, dual_norm=self.optimum.dual_norm, **numbers)
+        return theory.step_smooth(n, b, epochs=EPOCHS, **self._numbers(self.random))
+
+    def prior(self, order: str, epochs: int) -> float:
+        numbers = {"L": self.random.L, "distance": self.optimum.distance, "sigma": self.optimum.sigma}
+        return theory.prior_bound(self.problem.n, epochs=epochs, order=order, **numbers)
+
+    def _numbers(self, c: SmoothConstants) -> dict[str, float]:
+        return {"lhat": c.lhat_max, "ltil": c.ltil_max, "distance": self.optimum.distance, "sigma": self.optimum.sigma}
+
+
+def converge(found: Survey, batch_size: int) -> Convergence:
+    """Measure on the data of `found` at this batch size."""
+    setting = _setting(found, batch_size)
+    problem, seed = setting.problem, found.seed
+    start_gap = problem.objective(np.zeros(problem.dimension)) - setting.optimum.f
+    trials = _double(setting, start_gap, seed)
+    multiple = min(trials, key=lambda trial: _score(trial, start_gap)).multiple
+    steps = {order: setting.step(order) for order in _ORDERS}
+    at_theory = [_curve(setting, order, step, seed, bounded=True) for order, step in steps.items()]
+    at_practical = [_curve(setting, order, multiple * steps["rr"], seed, bounded=False) for order in _ORDERS]
+    whole = _Setting(found.problem, found.optimum, found.random[batch_size], found.in_file[batch_size])
+    return Convergence(
+        n=found.problem.n,
+        rows=problem.n,
+        batch_size=setting.random.batch_size,
+        epochs=EPOCHS,
+        start_gap=start_gap,
+        at_theory=tuple(at_theory),
+        at_practical=tuple(at_practical),
+        trials=tuple(trials),
+        multiple=multiple,
+        practical_step=multiple * whole.step("rr"),
+        optimum_error=setting.optimum.error,
+        seed=seed,
+    )
+
+
+def _setting(found: Survey, batch_size: int) -> _Setting:
+    problem = found.problem
+    entries = problem.X.nnz if sp.issparse(problem.X) else problem.X.size
+    if entries <= LARGEST:
+        return _Setting(problem, found.optimum, found.random[batch_size], found.in_file[batch_size])
+    kept = max(1, int(problem.n * (LARGEST / entries)))
+    rows = np.sort(generator(found.seed, 0, stream=_ROWS_STREAM).permutation(problem.n)[:kept])
+    sample = Problem(
+        problem.X[rows],
+        problem.labels[rows],
+        loss=problem.loss,
+        l2=problem.l2,
+        sample_weight=problem.sample_weight[rows],
+        fit_intercept=problem.fit_intercept,
+    )
+    b = min(batch_size, sample.n)
+    random = constants(sample, batch_size=b, permutations=found.permutations, seed=found.seed)
+    return _Setting(sample, measure(sample), random, constants(sample, batch_size=b, order="ig"))
+
+
+def _double(setting: _Setting, start_gap: float, seed: int) -> list[Trial]:
+    """1, 2, 4, ... times the theory's step, until two in a row are no better than the best before them."""
+    trials: list[Trial] = []
+    step, lowest, worse = setting.step("rr"), inf, 0
+    for doublings in range(_MOST_DOUBLINGS):
+        _, values = _run(setting, "rr", 2**doublings * step, seed)
+        final, highest = (values[-1], max(values)) if len(values) == EPOCHS else (inf, inf)
+        trials.append(Trial(2**doublings, final if isfinite(final) else None, highest))
+        score = _score(trials[-1], start_gap)
+        lowest, worse = (score, 0) if score < lowest else (lowest, worse + 1)
+        if worse == 2:
+            break
+    return trials
+
+
+def _score(trial: Trial, start_gap: float) -> float:
+    """The gap it ended with; infinite for a step that no one should be told to take. The theory's own is always one to take."""
+    return inf if trial.gap is None or (trial.highest > start_gap and trial.multiple > 1) else trial.gap
+
+
+def _run(setting: _Setting, order: str, step: float, seed: int) -> tuple[Run | None, list[float]]:
+    """A run, None if it diverged, and the gap after each of its epochs."""
+    gaps: list[float] = []
+    with suppress(DivergenceError):
+        run = minimize(
+            setting.problem,
+            order=order,
+            batch_size=setting.random.batch_size,
+            step_size=step,
+            epochs=EPOCHS,
+            seed=seed,
+            callback=lambda epoch: gaps.append(inf if epoch.f is None or isnan(epoch.f) else epoch.f - setting.optimum.f),
+        )
+        return run, gaps
+    return None, gaps
+
+
+def _curve(setting: _Setting, order: str, step: float, seed: int, *, bounded: bool) -> Curve:
+    run, values = _run(setting, order, step, seed)
+    gaps = [gap if gap > 0.0 and isfinite(gap) else None for gap in values]
+    bounds = prior = None
+    if bounded and run is not None:
+        c, epochs = setting.in_file if order == "ig" else setting.random, range(1, EPOCHS + 1)
+        bounds = tuple(replace(run, history=run.history[:k]).bound(setting.optimum, c) for k in epochs)
+        if isinstance(c, SmoothConstants):
+            prior = tuple(setting.prior(order, k) for k in epochs)
+    return Curve(
+        order=order,
+        step_size=step,
+        gaps=(*gaps, *[None] * (EPOCHS - len(gaps))),
+        bounds=bounds,
+        prior=prior,
+        diverged=run is None or not all(map(isfinite, values)),
+    )

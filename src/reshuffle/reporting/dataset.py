@@ -1,0 +1,102 @@
+"""The data in numbers: its size, its labels, how long its rows are and how large its features."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.problem import Problem
+
+Vector = NDArray[np.float64]
+
+_BINS = 30
+_WIDE = 30.0  # from this ratio of largest to smallest on, bins are of equal width on a log axis
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A histogram of positive values; zeros, which a log axis cannot show, are counted apart."""
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    log: bool
+    zeros: int
+    smallest: float  #: of the values that are not zero
+    median: float
+    largest: float
+    largest_index: int  #: where the largest value stands, from 0
+
+
+@dataclass(frozen=True)
+class Dataset:
+    name: str
+    n: int
+    d: int
+    nnz: int
+    density: float
+    loss: str
+    l2: float
+    intercept: bool
+    classes: tuple[tuple[str, int], ...]  #: label and number of rows; empty in regression
+    label_range: tuple[float, float, float] | None  #: smallest, mean and largest label in regression
+    row_norms: Distribution  #: |a_i|, an intercept included
+    feature_scales: Distribution  #: root mean square of every feature
+    largest_feature: str  #: its name, or its number from 0 where features have no names
+
+
+def describe(problem: Problem, name: str, labels: Any, feature_names: Sequence[str] | None) -> Dataset:
+    scales = distribution(np.sqrt(problem.squared_column_norms() / problem.n))
+    top = scales.largest_index
+    classification = problem.loss.task == "classification"
+    y = problem.labels
+    return Dataset(
+        name=name,
+        n=problem.n,
+        d=problem.d,
+        nnz=problem.nnz,
+        density=problem.nnz / (problem.n * problem.d),
+        loss=str(problem.loss),
+        l2=problem.l2,
+        intercept=problem.fit_intercept,
+        classes=_classes(y, labels) if classification else (),
+        label_range=None if classification else (float(y.min()), float(y.mean()), float(y.max())),
+        row_norms=distribution(np.sqrt(problem.squared_norms())),
+        feature_scales=scales,
+        largest_feature=str(top) if feature_names is None else str(feature_names[top]),
+    )
+
+
+def distribution(values: Vector) -> Distribution:
+    positive = values[values > 0.0]
+    smallest, largest = (float(positive.min()), float(positive.max())) if positive.size else (0.0, 0.0)
+    log = positive.size > 0 and largest > _WIDE * smallest
+    if largest - smallest <= 1e-9 * largest:  # one value: a bin around it
+        edges = np.array([smallest * 0.95, largest * 1.05]) if largest > 0.0 else np.array([0.0, 1.0])
+    elif log:
+        edges = np.geomspace(smallest, largest, _BINS + 1)
+        edges[0], edges[-1] = smallest, largest
+    else:
+        edges = np.linspace(smallest, largest, _BINS + 1)
+    return Distribution(
+        edges=tuple(edges.tolist()),
+        counts=tuple(np.histogram(positive, bins=edges)[0].tolist()),
+        log=bool(log),
+        zeros=int(values.size - positive.size),
+        smallest=smallest,
+        median=float(np.median(values)),
+        largest=largest,
+        largest_index=int(np.argmax(values)),
+    )
+
+
+def _classes(y: Vector, labels: Any) -> tuple[tuple[str, int], ...]:
+    """The labels as the file has them, where that is known: the smaller is -1 in the problem, the larger +1."""
+    names = [] if labels is None else [_name(label) for label in np.unique(np.asarray(labels))]
+    below, above = names if len(names) == 2 else ("-1", "+1")
+    return ((below, int((y < 0).sum())), (above, int((y > 0).sum())))
+
+
+def _name(label: Any) -> str:
+    return f"{label:g}" if isinstance(label, float) else str(label)

@@ -1,0 +1,255 @@
+"""Everything that the page says, as numbers: `compute` measures, `Report` holds."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from reshuffle import __version__, theory
+from reshuffle._checks import whole_number
+from reshuffle.data import Data
+from reshuffle.experiments.table1 import Complexity, complexities
+from reshuffle.losses import Loss, get_loss
+from reshuffle.planning import Choice, Plan, Survey, check_eps, check_l2, finite, plan_from, recommend, survey
+from reshuffle.problem import Problem
+from reshuffle.reporting.convergence import LARGEST, Convergence, converge
+from reshuffle.reporting.dataset import Dataset, Distribution, describe, distribution
+from reshuffle.spectral import SmoothConstants, constants
+
+_SELECTABLE = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # times eps: what the page lets its reader choose
+_TABLED = (100.0, 10.0, 1.0)
+_SPREAD = 200  # permutations in the histogram, and fewer for large data, where each takes long
+_SPREAD_LARGE = 50
+
+Stage = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Option:
+    """A batch size as the page offers it: what the theorem says, and what it says if it knows the data by L (or G) alone."""
+
+    choice: Choice
+    textbook_step: float
+    textbook_epochs: int
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """An eps as the page offers it."""
+
+    eps: float
+    recommended: int  #: index of an option
+    options: tuple[Option, ...]
+    prior_evaluations: float
+    full_gradient_evaluations: float | None
+
+
+@dataclass(frozen=True)
+class BatchConstants:
+    """Of random orders at one batch size."""
+
+    batch_size: int
+    over_hat: float  #: L / Lhat, or G^2 / Ghat
+    over_til: float  #: L / Ltil, or G^2 / Gtil
+    step_size: float  #: the largest that the theorem allows (smooth), or the one for eps (Lipschitz)
+    textbook_step: float  #: the same, knowing L (or G) alone
+
+
+@dataclass(frozen=True)
+class Spread:
+    """L / Lhat_pi, or G^2 / Ghat_pi, over random permutations at batch size 1."""
+
+    permutations: int
+    mean: float
+    std: float
+    smallest: float
+    largest: float
+    ratios: Distribution
+
+
+@dataclass(frozen=True)
+class Report:
+    """All numbers of a report. `html()` is the page, `save(path)` writes it."""
+
+    dataset: Dataset
+    smooth: bool
+    plan: Plan
+    accuracies: tuple[Accuracy, ...]
+    selected: int  #: which of the accuracies the plan is for
+    largest_sample: float  #: L, or G^2
+    spread: Spread
+    batches: tuple[BatchConstants, ...]
+    til_exponent: float | None  #: L / Ltil grows as b to this power, from b = 1 to n; None where n = 1
+    step_exponent: float | None  #: the step likewise
+    tabled: tuple[float, ...]  #: the accuracies of the complexity table
+    complexities: tuple[Complexity, ...]
+    convergence: Convergence
+    command: str | None  #: that makes this report again; None where it was made from Python
+    seconds: dict[str, float]  #: by stage
+    version: str = __version__
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every number, ready for JSON: what is not finite becomes None. `plan` is what `rs.plan` says for the same seed."""
+        numbers: dict[str, Any] = finite(asdict(self))
+        return {**numbers, "plan": self.plan.to_dict()}
+
+    def html(self) -> str:
+        from reshuffle.reporting.page import render
+
+        return render(self)
+
+    def save(self, path: Any) -> None:
+        """Write the page. An earlier one stays as it is until the new one is complete."""
+        from reshuffle.reporting.files import write
+
+        write(path, self.html())
+
+
+def report(
+    problem: Problem,
+    data: Data | None = None,
+    *,
+    eps: float = 1e-3,
+    permutations: int = 10,
+    seed: int = 0,
+    command: str | None = None,
+    stage: Stage = lambda name: None,
+) -> Report:
+    """How to train on this data, and why, as a page: `rs.report(problem, data).save("report.html")`.
+
+    data : what `rs.load` returned, for the names of the dataset, its labels and its features.
+    eps, permutations, seed : as in `plan`.
+    command : a command line that makes the same report, to be shown on the page.
+    stage : told what is being done, for a progress display.
+    """
+    check_settings(loss=problem.loss, l2=problem.l2, eps=eps, permutations=permutations, seed=seed)
+    clock = _Clock(stage)
+    names = None if data is None else data.feature_names
+    clock.begin("data")
+    dataset = describe(problem, "data" if data is None else data.name, None if data is None else data.y, names)
+    clock.begin("optimum and constants")
+    found = survey(problem, permutations=permutations, seed=seed)
+    _refuse_trained(found)
+    clock.begin("plan")
+    plan = plan_from(found, eps=eps, feature_names=names)
+    batches = tuple(_batch(found, choice) for choice in plan.choices)
+    accuracies = tuple(_accuracy(found, accuracy) for accuracy in _times(eps, _SELECTABLE))
+    clock.begin("spread over permutations")
+    spread = _spread(found)
+    clock.begin("complexity table")
+    tabled = _times(eps, _TABLED)
+    rows = complexities(problem, found.optimum, found.random[1], found.in_file[1], tabled)
+    clock.begin("training runs")
+    convergence = converge(found, plan.recommended.batch_size)
+    clock.end()
+    return Report(
+        dataset=dataset,
+        smooth=isinstance(found.random[1], SmoothConstants),
+        plan=plan,
+        accuracies=accuracies,
+        selected=_SELECTABLE.index(1.0),
+        largest_sample=found.random[1].largest_sample,
+        spread=spread,
+        batches=batches,
+        til_exponent=_growth([row.over_til for row in batches], problem.n),
+        step_exponent=_growth([row.step_size for row in batches], problem.n),
+        tabled=tabled,
+        complexities=tuple(rows),
+        convergence=convergence,
+        command=command,
+        seconds=clock.seconds,
+    )
+
+
+def check_settings(*, loss: str | Loss, l2: float, eps: float, permutations: int, seed: int) -> None:
+    """What can be refused without the data."""
+    check_eps(eps)
+    whole_number("permutations", permutations, 1)
+    whole_number("seed", seed, 0)
+    chosen = get_loss(loss)
+    if chosen.task == "any":
+        raise ValueError(
+            f"loss={str(chosen)!r} has constants but no values, so there is nothing to train; choose a loss to minimise"
+        )
+    check_l2(chosen, l2)
+
+
+def _refuse_trained(found: Survey) -> None:
+    start = found.problem.objective(np.zeros(found.problem.dimension))
+    if start - found.optimum.f <= 1e-12 * abs(start):
+        remedy = "" if found.problem.fit_intercept else "; an intercept may be missing (fit_intercept=True, --intercept)"
+        raise ValueError(f"x = 0, where training starts, is already a minimum of f, so there is nothing to train{remedy}")
+
+
+class _Clock:
+    """Says what begins, and how long each stage took."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage, self._name, self._began = stage, "", 0.0
+        self.seconds: dict[str, float] = {}
+
+    def begin(self, name: str) -> None:
+        self.end()
+        self._name, self._began = name, time.perf_counter()
+        self._stage(name)
+
+    def end(self) -> None:
+        if self._name:
+            self.seconds[self._name] = time.perf_counter() - self._began
+
+
+def _times(eps: float, factors: Sequence[float]) -> tuple[float, ...]:
+    """eps itself to the last bit, and its multiples without the noise of rounding."""
+    return tuple(eps if factor == 1.0 else float(f"{factor * eps:.6g}") for factor in factors)
+
+
+def _accuracy(found: Survey, eps: float) -> Accuracy:
+    choices = found.choices(eps)
+    return Accuracy(
+        eps=eps,
+        recommended=choices.index(recommend(choices)),
+        options=tuple(_option(found, choice, eps) for choice in choices),
+        prior_evaluations=found.prior_evaluations(eps),
+        full_gradient_evaluations=found.full_gradient_evaluations(eps),
+    )
+
+
+def _option(found: Survey, choice: Choice, eps: float) -> Option:
+    """Beside the choice, the same theorem with L in place of Lhat and Ltil, or with G^2 in place of Gbar."""
+    n, b, best = found.problem.n, choice.batch_size, found.optimum
+    largest = found.random[b].largest_sample
+    if choice.step_size_limit is None:
+        epochs = theory.epochs_for(eps, n, b, gbar=largest, distance=best.distance)
+        return Option(choice, theory.step_lipschitz(n, b, epochs=epochs, gbar=largest, distance=best.distance), epochs)
+    numbers = {"lhat": largest, "ltil": largest, "distance": best.distance, "sigma": best.sigma}
+    epochs, step = theory.tightest_smooth(eps, n, b, **numbers)
+    return Option(choice, step, epochs)
+
+
+def _batch(found: Survey, choice: Choice) -> BatchConstants:
+    n, batch_size = found.problem.n, choice.batch_size
+    c = found.random[batch_size]
+    if choice.step_size_limit is None:
+        largest, step = c.largest_sample, choice.step_size
+        textbook = theory.step_lipschitz(n, batch_size, epochs=choice.epochs, gbar=largest, distance=found.optimum.distance)
+    else:
+        step, textbook = choice.step_size_limit, theory.step_size_limit(n, batch_size, c.L, c.L)
+    return BatchConstants(batch_size, c.largest_sample / c.hat.mean(), c.largest_sample / c.til.mean(), step, textbook)
+
+
+def _spread(found: Survey) -> Spread:
+    problem = found.problem
+    wanted = _SPREAD if problem.nnz <= LARGEST else _SPREAD_LARGE
+    c = found.random[1]
+    if c.permutations < wanted:
+        c = constants(problem, permutations=wanted, seed=found.seed)
+    ratios = c.largest_sample / c.hat
+    std = float(np.std(ratios, ddof=1)) if ratios.size > 1 else 0.0
+    return Spread(ratios.size, float(ratios.mean()), std, float(ratios.min()), float(ratios.max()), distribution(ratios))
+
+
+def _growth(values: Sequence[float], n: int) -> float | None:
+    """alpha of the line b^alpha through the values at b = 1 and b = n on log axes, as in the paper's figure 2."""
+    return float(np.log(values[-1] / values[0]) / np.log(n)) if n > 1 else None

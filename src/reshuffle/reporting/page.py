@@ -1,0 +1,108 @@
+"""From the numbers to one HTML file that needs nothing else: the template, its style and script, and Plotly, all inside.
+
+Strings from the data pass through Jinja's escaping; JSON inside the page has every < written as an escape.
+"""
+
+import json
+from importlib.resources import files
+from pathlib import PurePath
+from typing import Any
+
+from reshuffle.plots import COLOURS
+from reshuffle.reporting.figures import Figure, figures
+from reshuffle.reporting.numbers import Report
+from reshuffle.reporting.recommendation import cards, practical
+from reshuffle.reporting.sentences import symbols
+from reshuffle.reporting.wording import count, number, percent
+
+_NEEDS = 'a report needs plotly and jinja2: pip install "reshuffle[report]"'
+_BLUE, _ORANGE, _GREEN, _, _SKY, _AMBER, _ = COLOURS
+
+PALETTES = {
+    "light": {
+        "paper": "#ffffff",
+        "back": "#faf9f6",
+        "ink": "#1d1c1a",
+        "soft": "#66625b",
+        "grid": "#e3dfd7",
+        "rr": _BLUE,
+        "so": _GREEN,
+        "ig": _ORANGE,
+        "fill": "rgba(0, 114, 178, 0.16)",
+        "warn": "#9a4400",
+    },
+    "dark": {
+        "paper": "#201f1d",
+        "back": "#171614",
+        "ink": "#ece9e3",
+        "soft": "#aba69d",
+        "grid": "#3a3834",
+        "rr": _SKY,
+        "so": _GREEN,
+        "ig": _AMBER,
+        "fill": "rgba(86, 180, 233, 0.22)",
+        "warn": _AMBER,
+    },
+}
+
+
+def require() -> None:
+    """Say at once what is not installed."""
+    try:
+        import jinja2  # noqa: F401
+        import plotly  # noqa: F401
+    except ImportError:
+        raise ImportError(_NEEDS) from None
+
+
+def render(report: Report) -> str:
+    require()
+    from jinja2 import Environment, FunctionLoader
+    from markupsafe import Markup
+    from plotly.offline import get_plotlyjs
+
+    environment = Environment(loader=FunctionLoader(_own), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"number": number, "count": count, "percent": percent}
+    drawn, offered = figures(report), cards(report)
+    accuracy = report.accuracies[report.selected]
+    largest, hat, tilde = symbols(report)
+    return environment.get_template("page.html").render(
+        report=report,
+        name=PurePath(report.dataset.name).name or report.dataset.name,
+        card=offered[report.selected][accuracy.recommended],
+        accuracy=accuracy,
+        practical=practical(report),
+        figures=drawn,
+        largest=largest,
+        hat=hat,
+        tilde=tilde,
+        names={"L": "L", "Lhat": "L̂", "G": "G", "Gbar": "Ḡ"},
+        palettes=PALETTES,
+        css=Markup(_own("page.css")),
+        js=Markup(_own("page.js")),
+        plotly=Markup(get_plotlyjs()),
+        numbers=Markup(_json(report.to_dict())),
+        choices=Markup(_json(_choices(report, offered))),
+        drawings=Markup(_json({key: _drawing(figure) for key, figure in drawn.items()})),
+        colours=Markup(_json(PALETTES)),
+    )
+
+
+def _choices(report: Report, offered: list[list[dict[str, str]]]) -> list[dict[str, Any]]:
+    return [
+        {"eps": number(accuracy.eps), "recommended": accuracy.recommended, "cards": row}
+        for accuracy, row in zip(report.accuracies, offered, strict=True)
+    ]
+
+
+def _drawing(figure: Figure) -> dict[str, Any]:
+    return {"data": figure.data, "layout": figure.layout}
+
+
+def _own(name: str) -> str:
+    return files("reshuffle.reporting").joinpath(name).read_text(encoding="utf-8")
+
+
+def _json(value: Any) -> str:
+    """JSON that no HTML parser can mistake for the end of its script element."""
+    return json.dumps(value, allow_nan=False, ensure_ascii=False).replace("<", "\\u003c")

@@ -1,0 +1,124 @@
+"""What to do, in words: one card for every eps and batch size that the page offers. The page looks them up and computes nothing."""
+
+import shlex
+
+from reshuffle.reporting.convergence import Convergence, Trial
+from reshuffle.reporting.numbers import Accuracy, Option, Report
+from reshuffle.reporting.wording import compared, count, counted, factor, number
+
+Card = dict[str, str]
+
+
+def cards(report: Report) -> list[list[Card]]:
+    return [[card(report, accuracy, option) for option in accuracy.options] for accuracy in report.accuracies]
+
+
+def card(report: Report, accuracy: Accuracy, option: Option) -> Card:
+    choice = option.choice
+    n, b = report.dataset.n, choice.batch_size
+    whole = b == n
+    return {
+        "eps": number(accuracy.eps),
+        "batch": f"{b:,}",
+        "step": number(choice.step_size),
+        "order": "any order" if whole else "random",
+        "epochs": count(choice.epochs),
+        "headline": _headline(choice.batch_size, choice.step_size, whole),
+        "promise": _promise(report, accuracy, option),
+        "textbook": _textbook(option),
+        "order_matters": _order(option, whole),
+        "batch_choice": _batch(accuracy, option),
+        "evaluations": _evaluations(report, accuracy, option),
+        "command": _command(report, b, choice.step_size, choice.epochs),
+    }
+
+
+def practical(report: Report) -> dict[str, str]:
+    """The practical step, its measured result, and the rule by which it was found."""
+    run = report.convergence
+    gap = run.at_practical[0].gaps[-1]
+    reached = "the minimum, as closely as that is known" if gap is None else f"a gap of {number(gap)}"
+    worse = [trial for trial in run.trials if trial.multiple > run.multiple]
+    beyond = f"; twice that step {_fate(run, worse[0])}" if worse else ""
+    where = f"a sample of {run.rows:,} of the {run.n:,} rows" if run.sampled else "this data"
+    if run.multiple == 1:
+        size = f"This is the theory's own step for {run.epochs} epochs: no larger one ended lower"
+    else:
+        size = f"This is {count(run.multiple)} times the theory's step for {run.epochs} epochs{beyond}"
+    return {
+        "lede": f"In practice, start with step size {number(run.practical_step)}: {run.epochs} epochs reached {reached} here.",
+        "step": number(run.practical_step),
+        "batch": f"{report.plan.recommended.batch_size:,}",
+        "reached": f"{run.epochs} epochs on {where} went from a gap of {number(run.start_gap)} to {reached}.",
+        "size": f"{size}. It was measured here and carries no guarantee.",
+        "command": _command(report, report.plan.recommended.batch_size, run.practical_step, run.epochs),
+    }
+
+
+def _fate(run: Convergence, trial: Trial) -> str:
+    if trial.gap is None:
+        return "diverged"
+    return "rose above the start on the way" if trial.highest > run.start_gap else "ended higher"
+
+
+def _headline(batch_size: int, step: float, whole: bool) -> str:
+    if whole:
+        return f"Train on all rows at once with step size {number(step)}"
+    rows = "one row at a time" if batch_size == 1 else f"batches of {batch_size:,} rows"
+    return f"Train with {rows}, step size {number(step)}, and a new random order each epoch"
+
+
+def _promise(report: Report, accuracy: Accuracy, option: Option) -> str:
+    choice = option.choice
+    mean = "" if choice.batch_size == report.dataset.n else ", on average over the random orders,"
+    after = counted(choice.epochs, "epoch")
+    return f"Then f{mean} is within {number(accuracy.eps)} of its minimum after {after} at the latest."
+
+
+def _textbook(option: Option) -> str:
+    choice = option.choice
+    gain, fewer = choice.step_size / option.textbook_step, option.textbook_epochs / choice.epochs
+    if gain < 1.005 and fewer < 1.005:
+        return "The textbook step, which knows the data only by its largest row, is the same here."
+    step = f"{factor(gain)} times as large as the textbook step, which knows the data only by its largest row"
+    if gain < 1.005:
+        step = "the same as the textbook step, which knows the data only by its largest row"
+    return f"The step is {step}; the same promise takes {factor(fewer)} times fewer epochs."
+
+
+def _order(option: Option, whole: bool) -> str:
+    choice = option.choice
+    if whole:
+        return "The order does not matter: every step sees all rows."
+    told = compared(choice.epochs_in_file_order, choice.epochs, "as many epochs", "fewer epochs", "as many epochs")
+    return f"In the order of the file the same promise takes {told}."
+
+
+def _batch(accuracy: Accuracy, option: Option) -> str:
+    best, choice = accuracy.options[accuracy.recommended].choice, option.choice
+    first = accuracy.options[0].choice
+    if choice != best:
+        told = compared(choice.evaluations, best.evaluations, "as much work", "less work", "as much work")
+        return f"The plan takes batch size {best.batch_size:,}; this one takes {told} for the same promise."
+    if best == first:
+        return "No larger batch needs much less work for the same promise."
+    told = compared(first.evaluations, best.evaluations, "as much work", "less work", "as much work")
+    return f"It is the smallest batch within 10 % of the least work; batch size 1 takes {told}."
+
+
+def _evaluations(report: Report, accuracy: Accuracy, option: Option) -> str:
+    text = f"That is {count(option.choice.evaluations)} gradient evaluations"
+    if not report.smooth or accuracy.full_gradient_evaluations is None:
+        return f"{text}."
+    return (
+        f"{text}; earlier theory promises the same after about {count(accuracy.prior_evaluations)} (order of magnitude, batch size "
+        f"1), full gradient descent after {count(accuracy.full_gradient_evaluations)}."
+    )
+
+
+def _command(report: Report, batch_size: int, step: float, epochs: int) -> str:
+    data = report.dataset
+    about = ["reshuffle", "run", data.name, "--loss", data.loss]
+    about += ["--l2", repr(data.l2)] if data.l2 else []
+    about += ["--intercept"] if data.intercept else []
+    return f"{shlex.join(about)} \\\n  --batch-size {batch_size} --epochs {epochs} \\\n  --step-size {step!r}"

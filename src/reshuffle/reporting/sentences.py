@@ -1,0 +1,153 @@
+"""One sentence for each figure, written from its numbers: what it shows for this dataset."""
+
+from reshuffle.reporting.convergence import Curve
+from reshuffle.reporting.dataset import Distribution
+from reshuffle.reporting.numbers import Report
+from reshuffle.reporting.wording import compared, count, counted, factor, number, percent
+
+_HARDLY = 0.02  # a spread or an exponent below this is not worth a reader's thought
+
+
+def symbols(report: Report) -> tuple[str, str, str]:
+    """The constants as the paper writes them: of the largest sample, hat, tilde."""
+    return ("L", "L̂", "L̃") if report.smooth else ("G²", "Ĝ", "G̃")
+
+
+def row_norms(report: Report) -> str:
+    norms, (largest, _, _) = report.dataset.row_norms, symbols(report)
+    if report.dataset.n == 1:
+        return f"The only row has norm {number(norms.largest)}."
+    if _one_value(norms):
+        return f"Every row has the norm {number(norms.largest)}, so no single row decides {largest}."
+    if norms.median == 0.0:
+        return f"More than half of the rows are zero, and the longest of the others has norm {number(norms.largest)}."
+    ratio = norms.largest / norms.median
+    if ratio < 1.05 and not norms.zeros:
+        return f"The longest row is hardly longer than the median one, so no single row decides {largest}."
+    zero = f"; {counted(norms.zeros, 'row')} {'is' if norms.zeros == 1 else 'are'} zero" if norms.zeros else ""
+    return (
+        f"The longest row is {factor(ratio)} times as long as the median one, which makes {largest} {factor(ratio**2)} times what "
+        f"median rows would give{zero}."
+    )
+
+
+def feature_scales(report: Report) -> str:
+    scales, name = report.dataset.feature_scales, report.dataset.largest_feature
+    if report.dataset.d == 1:
+        return f"There is one feature, of size {number(scales.largest)}."
+    if _one_value(scales):
+        return f"Every feature has the size {number(scales.largest)}."
+    if scales.median == 0.0:
+        return f"More than half of the features are zero, and the largest of the others is feature {name}."
+    ratio = scales.largest / scales.median
+    so = "scaling the features would help" if ratio >= 10.0 else "the features are of similar size" if ratio < 3.0 else ""
+    zero = f"{counted(scales.zeros, 'feature')} {'is' if scales.zeros == 1 else 'are'} zero throughout" if scales.zeros else ""
+    rest = "".join(f"; {part}" for part in (so, zero) if part)
+    return f"The largest feature, {name}, has {factor(ratio)} times the size of the median one{rest}."
+
+
+def spread(report: Report) -> str:
+    s, (largest, hat, _) = report.spread, symbols(report)
+    ratio = f"{largest}/{hat}"
+    if _one_value(s.ratios) or s.permutations == 1:
+        orders = "The one order" if s.permutations == 1 else f"Each of {s.permutations} random orders"
+        return f"{orders} gives {ratio} = {number(s.mean)}."
+    wide = s.std / s.mean
+    so = "the order that is drawn hardly matters" if wide < _HARDLY else f"orders differ by {percent(wide)} (standard deviation)"
+    return (
+        f"Over {s.permutations} random orders {ratio} lies between {number(s.smallest)} and {number(s.largest)}, with mean "
+        f"{number(s.mean)}: {so}."
+    )
+
+
+def constants_by_batch(report: Report) -> str:
+    (largest, hat, tilde), first, last = symbols(report), report.batches[0], report.batches[-1]
+    if report.til_exponent is None:
+        return f"With a single row there is a single batch size, at which {largest}/{hat} is {number(first.over_hat)}."
+    if report.til_exponent < _HARDLY:
+        grows = f"{largest}/{tilde} hardly grows with the batch size: averaging rows does not make this problem smoother"
+    else:
+        grows = (
+            f"{largest}/{tilde} grows from {number(first.over_til)} at batch size 1 to {number(last.over_til)} with all rows at "
+            f"once, like b to the power {report.til_exponent:.2f}"
+        )
+    return f"{grows}; {largest}/{hat} goes from {number(first.over_hat)} to {number(last.over_hat)}."
+
+
+def steps_by_batch(report: Report) -> str:
+    gains = [row.step_size / row.textbook_step for row in report.batches]
+    low, high = factor(min(gains)), factor(max(gains))
+    gain = f"{low} times" if low == high else f"{low} to {high} times"
+    if report.step_exponent is None:
+        return f"With a single row the step is {gain} the textbook one."
+    return f"The step grows like b to the power {report.step_exponent:.2f} and is {gain} the textbook one."
+
+
+def epochs_by_batch(report: Report) -> str:
+    plan = report.plan
+    best, first = plan.recommended, plan.choices[0]
+    head = f"To promise f − min f ≤ {number(plan.eps)}, batch size {best.batch_size} takes {counted(best.epochs, 'epoch')}"
+    if best.batch_size == 1:
+        rest = ", and no larger batch takes much fewer" if plan.n > 1 else ""
+        return f"{head}{rest}{_in_file(report)}."
+    return f"{head}; batch size 1 takes {compared(first.epochs, best.epochs, 'as many', 'fewer', 'as many')}{_in_file(report)}."
+
+
+def _in_file(report: Report) -> str:
+    best = report.plan.recommended
+    if best.batch_size == report.plan.n:
+        return ""
+    told = compared(best.epochs_in_file_order, best.epochs, "as many", "fewer", "as many")
+    return f", and the order of the file {told}"
+
+
+def at_theory(report: Report) -> str:
+    run = report.convergence
+    curve = run.at_theory[0]
+    gap = curve.gaps[-1]
+    head = f"After {run.epochs} epochs at the step of the theory, a new random order each epoch"
+    if gap is None:
+        return f"{head} has reached the minimum, as closely as that is known."
+    if curve.bounds is None:
+        return f"{head} stands at a gap of {number(gap)}."
+    ours = f"{factor(curve.bounds[-1] / gap)} times below the {number(curve.bounds[-1])} that this theory promises"
+    if curve.prior is None:
+        return f"{head} stands at a gap of {number(gap)}, {ours}."
+    than = compared(curve.prior[-1], curve.bounds[-1], "larger", "smaller", "the same")
+    return f"{head} stands at a gap of {number(gap)}, {ours}; what earlier theory promises is {than}."
+
+
+def at_practical(report: Report) -> str:
+    run = report.convergence
+    gap, before = run.at_practical[0].gaps[-1], run.at_theory[0].gaps[-1]
+    head = f"At {count(run.multiple)} times the step of the theory, {run.epochs} epochs"
+    if run.multiple == 1:
+        head = f"No larger step than the theory's ended lower; with it, {run.epochs} epochs"
+    if gap is None or before is None:
+        return f"{head} reach the minimum, as closely as that is known{_orders(run.at_practical)}."
+    lower = f", {factor(before / gap)} times below the step of the theory" if run.multiple > 1 and before > 1.05 * gap else ""
+    return f"{head} reach a gap of {number(gap)}{lower}{_orders(run.at_practical)}."
+
+
+def _orders(curves: tuple[Curve, ...]) -> str:
+    """How the other two orders did against the first."""
+    names = {"so": "one random order, kept,", "ig": "the order of the file"}
+    reached = curves[0].gaps[-1]
+    parts = []
+    for curve in curves[1:]:
+        gap = curve.gaps[-1]
+        if curve.diverged:
+            parts.append(f"{names[curve.order]} diverges")
+        elif gap is not None and reached is not None:
+            parts.append(f"{names[curve.order]} ends {compared(gap, reached, 'higher', 'lower', 'as low')}")
+        elif gap is not None:
+            parts.append(f"{names[curve.order]} ends at {number(gap)}")
+        else:
+            parts.append(f"{names[curve.order]} reaches the minimum")
+    if all(part.endswith("as low") for part in parts):
+        return "; the other two orders end as low"
+    return f"; {' and '.join(parts)}"
+
+
+def _one_value(values: Distribution) -> bool:
+    return values.zeros == 0 and values.largest <= values.smallest * (1.0 + 1e-9)
