@@ -106,6 +106,8 @@ def constants_by_batch_size(
             began = time.perf_counter()
             measurement = Measurement(whole, batch_size)
             samples = _measure_all(measurement, requested, _cores(), None, None)
+            if len(samples) < requested:  # nobody asked for part of these: an interruption is not a result
+                raise KeyboardInterrupt
             results[batch_size] = _result(measurement, samples, requested, None, time.perf_counter() - began)
     return results
 
