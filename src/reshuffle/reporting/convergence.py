@@ -1,8 +1,8 @@
 """Shuffled SGD as it really runs on the data: RR, SO and IG at the step of the theory, with its bound and the one before it, and at
 the practical step.
 
-The practical step: the step of the theory is doubled for as long as `EPOCHS` epochs in random orders end lower. Of the steps at
-which f never rises above where it started, the one that ends lowest is taken. It is measured, not proved.
+The practical step: the step of the theory is doubled for as long as `EPOCHS` epochs in random orders end lower; the step that
+ends lowest is taken, and halved for as long as f rises above where it started on the way. It is measured, not proved.
 
 Above `LARGEST` stored entries all of this happens on a sample of rows, with the constants and the optimum of that sample.
 """
@@ -21,10 +21,10 @@ from reshuffle.orders import generator
 from reshuffle.planning import Survey
 from reshuffle.problem import Problem
 from reshuffle.solver import DivergenceError, Run, minimize
-from reshuffle.spectral import SmoothConstants, constants
+from reshuffle.spectral import SmoothConstants, constants_by_batch_size
 
 EPOCHS = 30
-LARGEST = 3_000_000  #: stored entries of the data, up to which every row is used
+LARGEST = 2_000_000  #: stored entries of the data, up to which every row is used
 _ORDERS = ("rr", "so", "ig")
 _MOST_DOUBLINGS = 24
 _ROWS_STREAM = 6  # of the seed: the sample of rows
@@ -49,7 +49,6 @@ class Trial:
 
     multiple: int
     gap: float | None  #: f - min f after the last epoch; None where the run diverged
-    highest: float  #: f - min f at its largest after an epoch; infinite where the run diverged
 
 
 @dataclass(frozen=True)
@@ -105,8 +104,9 @@ def converge(found: Survey, batch_size: int) -> Convergence:
     setting = _setting(found, batch_size)
     problem, seed = setting.problem, found.seed
     start_gap = problem.objective(np.zeros(problem.dimension)) - setting.optimum.f
-    trials = _double(setting, start_gap, seed)
-    multiple = min(trials, key=lambda trial: _score(trial, start_gap)).multiple
+    trials = _double(setting, seed)
+    lowest = min(trials, key=lambda trial: inf if trial.gap is None else trial.gap)
+    multiple = _calm(setting, lowest.multiple, start_gap, seed)
     steps = {order: setting.step(order) for order in _ORDERS}
     at_theory = [_curve(setting, order, step, seed, bounded=True) for order, step in steps.items()]
     at_practical = [_curve(setting, order, multiple * steps["rr"], seed, bounded=False) for order in _ORDERS]
@@ -143,34 +143,39 @@ def _setting(found: Survey, batch_size: int) -> _Setting:
         fit_intercept=problem.fit_intercept,
     )
     b = min(batch_size, sample.n)
-    random = constants(sample, batch_size=b, permutations=found.permutations, seed=found.seed)
-    return _Setting(sample, measure(sample), random, constants(sample, batch_size=b, order="ig"))
+    random = constants_by_batch_size(sample, [b], permutations=found.permutations, seed=found.seed)[b]
+    in_file = constants_by_batch_size(sample, [b], order="ig", permutations=1, seed=found.seed)[b]
+    return _Setting(sample, measure(sample), random, in_file)
 
 
-def _double(setting: _Setting, start_gap: float, seed: int) -> list[Trial]:
-    """1, 2, 4, ... times the theory's step, until two in a row are no better than the best before them."""
+def _double(setting: _Setting, seed: int) -> list[Trial]:
+    """1, 2, 4, ... times the theory's step, until two in a row ended no lower than the best before them."""
     trials: list[Trial] = []
     step, lowest, worse = setting.step("rr"), inf, 0
     for doublings in range(_MOST_DOUBLINGS):
-        _, values = _run(setting, "rr", 2**doublings * step, seed)
-        final, highest = (values[-1], max(values)) if len(values) == EPOCHS else (inf, inf)
-        trials.append(Trial(2**doublings, final if isfinite(final) else None, highest))
-        score = _score(trials[-1], start_gap)
-        lowest, worse = (score, 0) if score < lowest else (lowest, worse + 1)
+        _, gaps = _run(setting, "rr", 2**doublings * step, seed, evaluate_every=EPOCHS)
+        final = gaps[-1] if len(gaps) == EPOCHS else inf
+        trials.append(Trial(2**doublings, final if isfinite(final) else None))
+        lowest, worse = (final, 0) if final < lowest else (lowest, worse + 1)
         if worse == 2:
             break
     return trials
 
 
-def _score(trial: Trial, start_gap: float) -> float:
-    """The gap it ended with; infinite for a step that no one should be told to take. The theory's own is always one to take."""
-    return inf if trial.gap is None or (trial.highest > start_gap and trial.multiple > 1) else trial.gap
+def _calm(setting: _Setting, multiple: int, start_gap: float, seed: int) -> int:
+    """This multiple of the theory's step, or the first half of it, half of that, ... at which f never rises above its start."""
+    while multiple > 1:
+        _, gaps = _run(setting, "rr", multiple * setting.step("rr"), seed)
+        if len(gaps) == EPOCHS and max(gaps) <= start_gap:
+            break
+        multiple //= 2
+    return multiple
 
 
-def _run(setting: _Setting, order: str, step: float, seed: int) -> tuple[Run | None, list[float]]:
-    """A run, None if it diverged, and the gap after each of its epochs."""
+def _run(setting: _Setting, order: str, step: float, seed: int, evaluate_every: int = 1) -> tuple[Run | None, list[float]]:
+    """A run, None if it diverged, and the gap after each of its epochs, infinite where it is not known."""
     gaps: list[float] = []
-    with suppress(DivergenceError):
+    with suppress(DivergenceError), np.errstate(over="ignore", invalid="ignore"):  # a step that is too large is no surprise here
         run = minimize(
             setting.problem,
             order=order,
@@ -178,6 +183,7 @@ def _run(setting: _Setting, order: str, step: float, seed: int) -> tuple[Run | N
             step_size=step,
             epochs=EPOCHS,
             seed=seed,
+            evaluate_every=evaluate_every,
             callback=lambda epoch: gaps.append(inf if epoch.f is None or isnan(epoch.f) else epoch.f - setting.optimum.f),
         )
         return run, gaps

@@ -16,7 +16,7 @@ from reshuffle.planning import Choice, Plan, Survey, check_eps, check_l2, finite
 from reshuffle.problem import Problem
 from reshuffle.reporting.convergence import LARGEST, Convergence, converge
 from reshuffle.reporting.dataset import Dataset, Distribution, describe, distribution
-from reshuffle.spectral import SmoothConstants, constants
+from reshuffle.spectral import SmoothConstants, constants_by_batch_size
 
 _SELECTABLE = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # times eps: what the page lets its reader choose
 _TABLED = (100.0, 10.0, 1.0)
@@ -244,7 +244,7 @@ def _spread(found: Survey) -> Spread:
     wanted = _SPREAD if problem.nnz <= LARGEST else _SPREAD_LARGE
     c = found.random[1]
     if c.permutations < wanted:
-        c = constants(problem, permutations=wanted, seed=found.seed)
+        c = constants_by_batch_size(problem, [1], permutations=wanted, seed=found.seed)[1]
     ratios = c.largest_sample / c.hat
     std = float(np.std(ratios, ddof=1)) if ratios.size > 1 else 0.0
     return Spread(ratios.size, float(ratios.mean()), std, float(ratios.min()), float(ratios.max()), distribution(ratios))

@@ -49,7 +49,7 @@
       if (narrow) layout.font.size = 12;
       if (narrow && named > 1) layout.height += 18 * (named - 1);
       if (touch) layout.dragmode = false; // a finger on a figure scrolls the page
-      Plotly.react(place, data, layout, config);
+      Plotly.newPlot(place, data, layout, config);
     }
   };
   const dark = matchMedia("(prefers-color-scheme: dark)");

@@ -58,7 +58,8 @@ def practical(report: Report) -> dict[str, str]:
 def _fate(run: Convergence, trial: Trial) -> str:
     if trial.gap is None:
         return "diverged"
-    return "rose above the start on the way" if trial.highest > run.start_gap else "ended higher"
+    reached = run.at_practical[0].gaps[-1]
+    return "ended higher" if reached is None or trial.gap >= reached else "ended lower but rose above the start on the way"
 
 
 def _headline(batch_size: int, step: float, whole: bool) -> str:

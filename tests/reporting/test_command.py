@@ -1,0 +1,105 @@
+"""`reshuffle report`: what it refuses before any work, and that a page is written whole or not at all."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import reshuffle as rs
+from reshuffle.reporting import check_before_work, files, page
+from tests.reporting.conftest import COMMAND
+
+
+def run(*arguments, status=0):
+    done = subprocess.run([COMMAND, "report", *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_it_writes_one_file_under_six_megabytes_and_prints_its_path(tmp_path):
+    out = tmp_path / "page.html"
+    stdout, stderr = run("diabetes", "--loss", "squared", "--eps", 10, "--intercept", "-o", out)
+    assert (stdout, stderr) == (f"{out}\n", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    assert 4_000_000 < out.stat().st_size < 6_000_000
+    text = out.read_text(encoding="utf-8")
+    assert text.count("plotly.js v") == 1
+    assert "reshuffle report diabetes --loss squared --eps 10 --intercept -o" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"output": "nowhere/report.html"}, "the folder 'nowhere' does not exist; make it first"),
+        ({"output": "."}, "output '.' is a folder; name a file, for example 'report.html'"),
+        ({"eps": 0.0}, "eps=0.0 must be a positive number"),
+        ({"eps": float("nan")}, "eps=nan must be a positive number"),
+        ({"permutations": 0}, "permutations=0"),
+        ({"seed": -1}, "seed=-1"),
+        ({"loss": "unit"}, "loss='unit' has constants but no values"),
+        ({"loss": "cubic"}, "loss='cubic' is not known"),
+        ({"loss": "hinge", "l2": 0.1}, "no theorem covers a loss with kinks and l2"),
+    ],
+)
+def test_mistakes_are_named_before_any_work(tmp_path, arguments, complaint):
+    fine = {"output": tmp_path / "report.html", "loss": "logistic", "l2": 0.0, "eps": 0.1, "permutations": 1, "seed": 0}
+    check_before_work(**fine)
+    with pytest.raises(ValueError, match=re.escape(complaint)):
+        check_before_work(**{**fine, **arguments})
+
+
+def test_a_mistake_ends_in_one_line_before_the_data_is_read():
+    stdout, stderr = run("no-such-file", "-o", "nowhere/report.html", status=2)
+    assert stdout == ""
+    assert stderr == "reshuffle: output 'nowhere/report.html': the folder 'nowhere' does not exist; make it first\n"
+
+
+def test_a_missing_library_is_named_with_its_remedy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    with pytest.raises(ImportError, match=r'pip install "reshuffle\[report\]"'):
+        page.require()
+
+
+def test_an_earlier_page_is_never_lost_or_half_overwritten(tmp_path, monkeypatch):
+    out = tmp_path / "report.html"
+    out.write_text("earlier")
+    monkeypatch.setattr(os, "replace", lambda *paths: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        files.write(out, "later")
+    assert out.read_text() == "earlier"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    monkeypatch.undo()
+    files.write(out, "later")
+    assert out.read_text() == "later"
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(ValueError, match="cannot be written to"):
+        files.check(tmp_path / "report.html")
+
+
+def test_ctrl_c_leaves_an_earlier_page_as_it_was(tmp_path):
+    out = tmp_path / "report.html"
+    out.write_text("earlier")
+    words = [COMMAND, "report", "breast_cancer", "--permutations", "100000", "-o", out]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(3.0)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert stdout == ""
+    assert "Traceback" not in stderr
+    assert out.read_text() == "earlier"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_the_page_is_saved_from_python_too(report, tmp_path):
+    report.save(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == report.html()
+    assert rs.Report is type(report)
