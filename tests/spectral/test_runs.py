@@ -142,12 +142,24 @@ def test_ctrl_c_returns_what_is_done(X):
 
 
 def test_ctrl_c_before_anything_is_done_is_passed_on(X, monkeypatch):
-    def interrupted(futures):
+    def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sampling, "as_completed", interrupted)
+    monkeypatch.setattr(sampling.Measurement, "measure", interrupted)
     with pytest.raises(KeyboardInterrupt):
         rs.constants(X, permutations=5)
+
+
+def test_ctrl_c_in_a_survey_of_batch_sizes_is_never_taken_for_a_result(X, monkeypatch):
+    def interrupted(measurement, permutation):
+        if permutation == 2:
+            raise KeyboardInterrupt
+        return measure(measurement, permutation)
+
+    measure = sampling.Measurement.measure
+    monkeypatch.setattr(sampling.Measurement, "measure", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sampling.constants_by_batch_size(rs.Problem(X, loss="unit"), [1, 2], permutations=5, seed=0)
 
 
 def test_two_threads_of_the_caller_may_use_it_at_once(X):

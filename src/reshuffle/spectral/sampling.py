@@ -8,7 +8,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -168,7 +168,8 @@ def _measure_all(
     pool = ThreadPoolExecutor(max_workers=min(jobs, requested))
     try:
         missing = [k for k in range(requested) if k not in done]
-        for future in as_completed([pool.submit(measurement.measure, k) for k in missing]):
+        # In turn, not by as_completed: that locks every future at once, and Ctrl-C there leaves them locked for good.
+        for future in [pool.submit(measurement.measure, k) for k in missing]:
             sample = future.result()
             if journal is not None:
                 values = (sample.permutation, sample.hat, sample.til, sample.products, sample.residual)
