@@ -5,9 +5,10 @@ STAMP := .venv/.installed
 
 .PHONY: demo test lint types tests bench clean
 
-demo: $(STAMP)  ## constants, a run with its guarantee and a plan, on real data that ships with scikit-learn
+demo: $(STAMP)  ## constants, a run with its guarantee, a plan and a report, on real data that ships with scikit-learn
 	$(BIN)/python examples/quickstart.py
 	$(BIN)/reshuffle plan breast_cancer --alpha 0.001
+	$(BIN)/reshuffle report breast_cancer --alpha 0.001 -o report.html
 
 test: lint types tests  ## lint, types, all tests
 
@@ -32,4 +33,4 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis test-artifacts report.html

@@ -1,7 +1,6 @@
 """The command line: a thin skin that parses, calls and prints. Heavy imports wait until a command runs."""
 
 import json
-import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -137,16 +136,10 @@ def report(
     check_before_work(output, eps=eps, loss=loss, l2=alpha, permutations=permutations, seed=seed)
     data = reshuffle.load(path, target=target, n_features=features)
     problem = reshuffle.Problem(data.X, data.y, loss=loss, l2=alpha, fit_intercept=intercept)
+    options = {"--target": target, "--features": features}
+    source = [path, *(str(word) for option in options.items() if option[1] is not None for word in option)]
     with _status() as stage, _plain_warnings():
-        result = reshuffle.report(
-            problem,
-            data,
-            eps=eps,
-            permutations=permutations,
-            seed=seed,
-            command=shlex.join(["reshuffle", *sys.argv[1:]]),
-            stage=stage,
-        )
+        result = reshuffle.report(problem, data, eps=eps, permutations=permutations, seed=seed, source=source, stage=stage)
         stage("page")
         result.save(output)
     print(json.dumps(result.to_dict()) if as_json else output)

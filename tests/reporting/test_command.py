@@ -28,7 +28,10 @@ def test_it_writes_one_file_under_six_megabytes_and_prints_its_path(tmp_path):
     assert 4_000_000 < out.stat().st_size < 6_000_000
     text = out.read_text(encoding="utf-8")
     assert text.count("plotly.js v") == 1
-    assert "reshuffle report diabetes --loss squared --eps 10 --intercept -o" in text
+    assert (
+        "The same page again: <code>reshuffle report diabetes --loss squared --intercept --eps 10.0 --permutations 10</code>"
+        in text
+    )
 
 
 @pytest.mark.parametrize(

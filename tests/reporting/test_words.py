@@ -6,7 +6,7 @@ import pytest
 
 from reshuffle.reporting import sentences
 from reshuffle.reporting.figures import figures
-from reshuffle.reporting.recommendation import card, cards, practical
+from reshuffle.reporting.recommendation import again, card, cards, practical
 from reshuffle.reporting.wording import compared, count, counted, factor, number, percent
 
 
@@ -94,8 +94,7 @@ def test_the_sentence_on_the_spread(report):
     )
     assert said(**{**wide, "std": 0.001}).endswith("with mean 5: the order that is drawn hardly matters.")
     assert said(**{**wide, "permutations": 1}) == "The one order gives L/L̂ = 5."
-    same = replace(report.spread.ratios, smallest=5.0, largest=5.0, zeros=0)
-    assert said(**wide, ratios=same) == "Each of 200 random orders gives L/L̂ = 5."
+    assert said(**{**wide, "smallest": 4.99999, "largest": 5.00001}) == "Each of 200 random orders gives L/L̂ = 5."
     kinked = sentences.spread(replace(report, smooth=False, spread=replace(report.spread, **wide)))
     assert kinked.startswith("Over 200 random orders G²/Ĝ lies between")
 
@@ -209,7 +208,13 @@ def test_cards_in_every_case(report):
     first = replace(accuracy, recommended=0)
     assert card(report, first, first.options[0])["batch_choice"] == "No larger batch needs much less work for the same promise."
     assert all(entry["command"].startswith("reshuffle run '") for row in cards(report) for entry in row)
-    assert f"--step-size {option.choice.step_size!r}" in card(report, accuracy, option)["command"]
+    told = card(report, accuracy, option)["command"]
+    assert "--target label --loss logistic --l2 0.01 --intercept --seed 5 " in told
+    assert f"--step-size {option.choice.step_size!r}" in told
+    assert again(report).endswith("--target label --loss logistic --alpha 0.01 --intercept --seed 5 --eps 0.02 --permutations 3")
+    from_python = replace(report, source=())
+    assert again(from_python) is None
+    assert card(from_python, accuracy, option)["command"].startswith("rs.minimize(")
 
 
 def test_the_practical_step_says_that_nothing_is_promised(report):

@@ -86,7 +86,7 @@ class Report:
     tabled: tuple[float, ...]  #: the accuracies of the complexity table
     complexities: tuple[Complexity, ...]
     convergence: Convergence
-    command: str | None  #: that makes this report again; None where it was made from Python
+    source: tuple[str, ...]  #: the words by which a command line names this data; none where it was made from Python
     seconds: dict[str, float]  #: by stage
     version: str = __version__
 
@@ -114,14 +114,14 @@ def report(
     eps: float = 1e-3,
     permutations: int = 10,
     seed: int = 0,
-    command: str | None = None,
+    source: Sequence[str] = (),
     stage: Stage = lambda name: None,
 ) -> Report:
     """How to train on this data, and why, as a page: `rs.report(problem, data).save("report.html")`.
 
     data : what `rs.load` returned, for the names of the dataset, its labels and its features.
     eps, permutations, seed : as in `plan`.
-    command : a command line that makes the same report, to be shown on the page.
+    source : the words by which a command line names this data, for the commands on the page: ["table.csv", "--target", "label"].
     stage : told what is being done, for a progress display.
     """
     check_settings(loss=problem.loss, l2=problem.l2, eps=eps, permutations=permutations, seed=seed)
@@ -134,8 +134,9 @@ def report(
     _refuse_trained(found)
     clock.begin("plan")
     plan = plan_from(found, eps=eps, feature_names=names)
-    batches = tuple(_batch(found, choice) for choice in plan.choices)
     accuracies = tuple(_accuracy(found, accuracy) for accuracy in _times(eps, _SELECTABLE))
+    selected = _SELECTABLE.index(1.0)
+    batches = tuple(_batch(found, option) for option in accuracies[selected].options)
     clock.begin("spread over permutations")
     spread = _spread(found)
     clock.begin("complexity table")
@@ -149,7 +150,7 @@ def report(
         smooth=isinstance(found.random[1], SmoothConstants),
         plan=plan,
         accuracies=accuracies,
-        selected=_SELECTABLE.index(1.0),
+        selected=selected,
         largest_sample=found.random[1].largest_sample,
         spread=spread,
         batches=batches,
@@ -158,7 +159,7 @@ def report(
         tabled=tabled,
         complexities=tuple(rows),
         convergence=convergence,
-        command=command,
+        source=tuple(source),
         seconds=clock.seconds,
     )
 
@@ -228,15 +229,12 @@ def _option(found: Survey, choice: Choice, eps: float) -> Option:
     return Option(choice, step, epochs)
 
 
-def _batch(found: Survey, choice: Choice) -> BatchConstants:
-    n, batch_size = found.problem.n, choice.batch_size
-    c = found.random[batch_size]
-    if choice.step_size_limit is None:
-        largest, step = c.largest_sample, choice.step_size
-        textbook = theory.step_lipschitz(n, batch_size, epochs=choice.epochs, gbar=largest, distance=found.optimum.distance)
-    else:
-        step, textbook = choice.step_size_limit, theory.step_size_limit(n, batch_size, c.L, c.L)
-    return BatchConstants(batch_size, c.largest_sample / c.hat.mean(), c.largest_sample / c.til.mean(), step, textbook)
+def _batch(found: Survey, option: Option) -> BatchConstants:
+    b, step, textbook = option.choice.batch_size, option.choice.step_size, option.textbook_step
+    c = found.random[b]
+    if option.choice.step_size_limit is not None:
+        step, textbook = option.choice.step_size_limit, theory.step_size_limit(found.problem.n, b, c.L, c.L)
+    return BatchConstants(b, c.largest_sample / c.hat.mean(), c.largest_sample / c.til.mean(), step, textbook)
 
 
 def _spread(found: Survey) -> Spread:

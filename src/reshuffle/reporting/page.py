@@ -11,7 +11,7 @@ from typing import Any
 from reshuffle.plots import COLOURS
 from reshuffle.reporting.figures import Figure, figures
 from reshuffle.reporting.numbers import Report
-from reshuffle.reporting.recommendation import cards, practical
+from reshuffle.reporting.recommendation import again, cards, practical
 from reshuffle.reporting.sentences import symbols
 from reshuffle.reporting.wording import count, number, percent
 
@@ -72,6 +72,7 @@ def render(report: Report) -> str:
         card=offered[report.selected][accuracy.recommended],
         accuracy=accuracy,
         practical=practical(report),
+        again=again(report),
         figures=drawn,
         largest=largest,
         hat=hat,

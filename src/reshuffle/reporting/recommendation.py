@@ -38,6 +38,7 @@ def practical(report: Report) -> dict[str, str]:
     run = report.convergence
     gap = run.at_practical[0].gaps[-1]
     reached = "the minimum, as closely as that is known" if gap is None else f"a gap of {number(gap)}"
+    came = "reached the minimum" if gap is None else f"came within {number(gap)} of the minimum"
     worse = [trial for trial in run.trials if trial.multiple > run.multiple]
     beyond = f"; twice that step {_fate(run, worse[0])}" if worse else ""
     where = f"a sample of {run.rows:,} of the {run.n:,} rows" if run.sampled else "this data"
@@ -46,7 +47,7 @@ def practical(report: Report) -> dict[str, str]:
     else:
         size = f"This is {count(run.multiple)} times the theory's step for {run.epochs} epochs{beyond}"
     return {
-        "lede": f"In practice, start with step size {number(run.practical_step)}: {run.epochs} epochs reached {reached} here.",
+        "lede": f"In practice, start with step size {number(run.practical_step)}: {run.epochs} epochs {came} here.",
         "step": number(run.practical_step),
         "batch": f"{report.plan.recommended.batch_size:,}",
         "reached": f"{run.epochs} epochs on {where} went from a gap of {number(run.start_gap)} to {reached}.",
@@ -73,7 +74,7 @@ def _promise(report: Report, accuracy: Accuracy, option: Option) -> str:
     choice = option.choice
     mean = "" if choice.batch_size == report.dataset.n else ", on average over the random orders,"
     after = counted(choice.epochs, "epoch")
-    return f"Then f{mean} is within {number(accuracy.eps)} of its minimum after {after} at the latest."
+    return f"Then the training loss{mean} is within {number(accuracy.eps)} of its minimum after {after} at the latest."
 
 
 def _textbook(option: Option) -> str:
@@ -118,8 +119,26 @@ def _evaluations(report: Report, accuracy: Accuracy, option: Option) -> str:
 
 
 def _command(report: Report, batch_size: int, step: float, epochs: int) -> str:
-    data = report.dataset
-    about = ["reshuffle", "run", data.name, "--loss", data.loss]
-    about += ["--l2", repr(data.l2)] if data.l2 else []
-    about += ["--intercept"] if data.intercept else []
-    return f"{shlex.join(about)} \\\n  --batch-size {batch_size} --epochs {epochs} \\\n  --step-size {step!r}"
+    """That trains like this: in the shell where the data has a name there, else in Python."""
+    if not report.source:
+        how = f"batch_size={batch_size}, epochs={epochs},\n  step_size={step!r}, seed={report.plan.seed},"
+        return f"rs.minimize(\n  problem, {how}\n)"
+    about = shlex.join(["reshuffle", "run", *report.source, *_settings(report, "--l2")])
+    return f"{about} \\\n  --batch-size {batch_size} --epochs {epochs} \\\n  --step-size {step!r}"
+
+
+def again(report: Report) -> str | None:
+    """The command that makes the same report."""
+    if not report.source:
+        return None
+    plan = report.plan
+    how = ["--eps", repr(plan.eps), "--permutations", str(plan.permutations)]
+    return shlex.join(["reshuffle", "report", *report.source, *_settings(report, "--alpha"), *how])
+
+
+def _settings(report: Report, l2: str) -> list[str]:
+    data, seed = report.dataset, report.plan.seed
+    words = ["--loss", data.loss]
+    words += [l2, repr(data.l2)] if data.l2 else []
+    words += ["--intercept"] if data.intercept else []
+    return words + (["--seed", str(seed)] if seed else [])

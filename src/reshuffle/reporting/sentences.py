@@ -49,7 +49,7 @@ def feature_scales(report: Report) -> str:
 def spread(report: Report) -> str:
     s, (largest, hat, _) = report.spread, symbols(report)
     ratio = f"{largest}/{hat}"
-    if _one_value(s.ratios) or s.permutations == 1:
+    if s.permutations == 1 or number(s.smallest) == number(s.largest):
         orders = "The one order" if s.permutations == 1 else f"Each of {s.permutations} random orders"
         return f"{orders} gives {ratio} = {number(s.mean)}."
     wide = s.std / s.mean
