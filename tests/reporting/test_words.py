@@ -26,7 +26,7 @@ def test_numbers_are_written_for_people():
     assert count(2.83e23) == "2.83\u00a0×\u00a010²³"
     assert [factor(x) for x in (1.0, 1.346, 9.99, 37.4, 1594.0, 3e6)] == ["1", "1.35", "9.99", "37", "1,590", "3 million"]
     assert [counted(1, "epoch"), counted(2, "epoch")] == ["1 epoch", "2 epochs"]
-    assert percent(0.1127) == "11 %"
+    assert percent(0.1127) == "11\u00a0%"
     assert compared(3.0, 1.0, "higher", "lower", "as high") == "3 times higher"
     assert compared(1.0, 3.0, "higher", "lower", "as high") == "3 times lower"
     assert compared(1.0, 1.01, "higher", "lower", "as high") == "as high"
@@ -90,7 +90,7 @@ def test_the_sentence_on_the_spread(report):
 
     wide = {"permutations": 200, "mean": 5.0, "std": 0.5, "smallest": 4.0, "largest": 6.0}
     assert said(**wide) == (
-        "Over 200 random orders L/L̂ lies between 4 and 6, with mean 5: orders differ by 10 % (standard deviation)."
+        "Over 200 random orders L/L̂ lies between 4 and 6, with mean 5: orders differ by 10\u00a0% (standard deviation)."
     )
     assert said(**{**wide, "std": 0.001}).endswith("with mean 5: the order that is drawn hardly matters.")
     assert said(**{**wide, "permutations": 1}) == "The one order gives L/L̂ = 5."
@@ -180,7 +180,8 @@ def test_the_sentence_on_runs_at_the_practical_step(report):
         "reaches the minimum."
     )
     assert said(with_run(report, (0.01, 2.0, 8.0), multiple=1)) == (
-        "No larger step than the theory's ended lower; with it, 30 epochs reach a gap of 0.01; the other two orders end as low."
+        "No larger step than the theory's did better without rising above the start; with it, 30 epochs reach a gap of 0.01; the "
+        "other two orders end as low."
     )
 
 
@@ -221,7 +222,7 @@ def test_the_practical_step_says_that_nothing_is_promised(report):
     run = report.convergence
     assert "carries no guarantee" in practical(report)["size"]
     own = practical(replace(report, convergence=replace(run, multiple=1)))
-    assert own["size"].startswith("This is the theory's own step for 30 epochs: no larger one ended lower.")
+    assert own["size"].startswith("This is the theory's own step for 30 epochs: no larger one did better without")
     trials = (*[replace(run.trials[0], multiple=m, gap=0.1) for m in (1, 64)], replace(run.trials[0], multiple=128, gap=None))
     over = practical(replace(report, convergence=replace(run, multiple=64, trials=trials)))
     assert over["size"].startswith("This is 64 times the theory's step for 30 epochs; twice that step diverged.")
@@ -230,6 +231,7 @@ def test_the_practical_step_says_that_nothing_is_promised(report):
     assert "twice that step ended lower but rose above the start on the way" in risen["size"]
     sampled = practical(replace(report, convergence=replace(run, n=1000)))
     assert "30 epochs on a sample of 80 of the 1,000 rows went from" in sampled["reached"]
+    assert sampled["lede"].endswith("of the minimum on a sample of the rows.")
 
 
 def test_every_figure_has_a_sentence_and_its_numbers_in_a_table(report):

@@ -11,7 +11,7 @@ from reshuffle.problem import Problem
 
 Vector = NDArray[np.float64]
 
-_BINS = 30
+_MOST_BINS = 30
 _WIDE = 30.0  # from this ratio of largest to smallest on, bins are of equal width on a log axis
 
 
@@ -71,14 +71,15 @@ def describe(problem: Problem, name: str, labels: Any, feature_names: Sequence[s
 def distribution(values: Vector) -> Distribution:
     positive = values[values > 0.0]
     smallest, largest = (float(positive.min()), float(positive.max())) if positive.size else (0.0, 0.0)
+    bins = int(np.clip(2.0 * np.sqrt(positive.size), 5, _MOST_BINS))
     log = positive.size > 0 and largest > _WIDE * smallest
     if largest - smallest <= 1e-9 * largest:  # one value: a bin around it
         edges = np.array([smallest * 0.95, largest * 1.05]) if largest > 0.0 else np.array([0.0, 1.0])
     elif log:
-        edges = np.geomspace(smallest, largest, _BINS + 1)
+        edges = np.geomspace(smallest, largest, bins + 1)
         edges[0], edges[-1] = smallest, largest
     else:
-        edges = np.linspace(smallest, largest, _BINS + 1)
+        edges = np.linspace(smallest, largest, bins + 1)
     return Distribution(
         edges=tuple(edges.tolist()),
         counts=tuple(np.histogram(positive, bins=edges)[0].tolist()),

@@ -9,10 +9,10 @@ from math import log10
 from typing import Any
 
 from reshuffle.reporting import sentences
-from reshuffle.reporting.convergence import Curve
+from reshuffle.reporting.convergence import LARGEST, Curve
 from reshuffle.reporting.dataset import Distribution
 from reshuffle.reporting.numbers import Report
-from reshuffle.reporting.wording import number
+from reshuffle.reporting.wording import count, number
 
 _NAMES = {"rr": "new random order each epoch (RR)", "so": "one random order (SO)", "ig": "order of the file (IG)"}
 
@@ -205,7 +205,7 @@ def _sampling_note(report: Report) -> str:
         return ""
     return (
         f"Measured on a random sample of {run.rows:,} of the {run.n:,} rows (seed {run.seed}), with the constants and the minimum "
-        "of that sample, because the data is large. Everything else on this page is computed from all rows."
+        f"of that sample, because the data has more than {count(LARGEST)} entries. Everything else here is computed from all rows."
     )
 
 

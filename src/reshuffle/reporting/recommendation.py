@@ -38,16 +38,17 @@ def practical(report: Report) -> dict[str, str]:
     run = report.convergence
     gap = run.at_practical[0].gaps[-1]
     reached = "the minimum, as closely as that is known" if gap is None else f"a gap of {number(gap)}"
+    here = "on a sample of the rows" if run.sampled else "here"
     came = "reached the minimum" if gap is None else f"came within {number(gap)} of the minimum"
     worse = [trial for trial in run.trials if trial.multiple > run.multiple]
     beyond = f"; twice that step {_fate(run, worse[0])}" if worse else ""
     where = f"a sample of {run.rows:,} of the {run.n:,} rows" if run.sampled else "this data"
     if run.multiple == 1:
-        size = f"This is the theory's own step for {run.epochs} epochs: no larger one ended lower"
+        size = f"This is the theory's own step for {run.epochs} epochs: no larger one did better without rising above the start"
     else:
         size = f"This is {count(run.multiple)} times the theory's step for {run.epochs} epochs{beyond}"
     return {
-        "lede": f"In practice, start with step size {number(run.practical_step)}: {run.epochs} epochs {came} here.",
+        "lede": f"In practice, start with step size {number(run.practical_step)}: {run.epochs} epochs {came} {here}.",
         "step": number(run.practical_step),
         "batch": f"{report.plan.recommended.batch_size:,}",
         "reached": f"{run.epochs} epochs on {where} went from a gap of {number(run.start_gap)} to {reached}.",
@@ -105,7 +106,7 @@ def _batch(accuracy: Accuracy, option: Option) -> str:
     if best == first:
         return "No larger batch needs much less work for the same promise."
     told = compared(first.evaluations, best.evaluations, "as much work", "less work", "as much work")
-    return f"It is the smallest batch within 10 % of the least work; batch size 1 takes {told}."
+    return f"It is the smallest batch within 10\u00a0% of the least work; batch size 1 takes {told}."
 
 
 def _evaluations(report: Report, accuracy: Accuracy, option: Option) -> str:

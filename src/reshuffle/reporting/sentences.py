@@ -122,7 +122,7 @@ def at_practical(report: Report) -> str:
     gap, before = run.at_practical[0].gaps[-1], run.at_theory[0].gaps[-1]
     head = f"At {count(run.multiple)} times the step of the theory, {run.epochs} epochs"
     if run.multiple == 1:
-        head = f"No larger step than the theory's ended lower; with it, {run.epochs} epochs"
+        head = f"No larger step than the theory's did better without rising above the start; with it, {run.epochs} epochs"
     if gap is None or before is None:
         return f"{head} reach the minimum, as closely as that is known{_orders(run.at_practical)}."
     lower = f", {factor(before / gap)} times below the step of the theory" if run.multiple > 1 and before > 1.05 * gap else ""

@@ -42,7 +42,7 @@ def counted(x: float, noun: str) -> str:
 
 
 def percent(share: float) -> str:
-    return f"{float(f'{100 * share:.2g}'):g} %"
+    return f"{float(f'{100 * share:.2g}'):g}\u00a0%"
 
 
 def plain(x: float) -> str:
