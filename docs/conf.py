@@ -1,7 +1,7 @@
 """The site: `make docs` builds it into docs/_build/html, without the network.
 
 Docstrings are plain text, in which `name : meaning` describes an argument and bars and stars are mathematics; `as_rst` says that
-to Sphinx. Formulas become MathML by the copy of KaTeX that sphinxcontrib-katex brings along, so the pages need no network either.
+to Sphinx. MathJax is copied into the site, so the pages need no network either.
 """
 
 import inspect
@@ -22,9 +22,10 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
-    "sphinxcontrib.katex",
+    "sphinx-mathjax-offline",
 ]
 exclude_patterns = ["_build", "gallery/*.md5", "gallery/*.ipynb", "gallery/*.zip"]
+smartquotes = False
 default_role = "py:obj"  # `Problem` in a docstring is a link
 add_module_names = False
 toc_object_entries_show_parents = "hide"
@@ -66,9 +67,6 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_favicon = "_static/logo.svg"
-
-katex_css_path = "site.css"  # the site's own: MathML needs no style sheet of KaTeX
-katex_options = 'output: "mathml"'
 
 ITEM = re.compile(r"(\w+) : (.*)")
 
