@@ -25,7 +25,7 @@ extensions = [
     "sphinx-mathjax-offline",
 ]
 exclude_patterns = ["_build", "gallery/*.md5", "gallery/*.ipynb", "gallery/*.zip"]
-smartquotes = False
+smartquotes_action = "D"  # dashes; quotes stay as they are typed
 default_role = "py:obj"  # `Problem` in a docstring is a link
 add_module_names = False
 toc_object_entries_show_parents = "hide"
@@ -55,7 +55,7 @@ html_title = "reshuffle"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
-html_sidebars = {"index": [], "theory": [], "changelog": [], "cite": []}
+html_sidebars: dict[str, list[str]] = {"index": [], "theory": [], "changelog": [], "cite": []}
 html_theme_options = {
     "logo": {"text": "reshuffle", "image_light": "_static/logo.svg", "image_dark": "_static/logo.svg"},
     "navbar_align": "left",
@@ -96,7 +96,7 @@ def as_rst(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[s
 
 def simpler_signature(app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: str | None) -> Any:
     """No signature for results, which nobody constructs; for functions, the name of what they return."""
-    if what == "class" and is_dataclass(obj) and not issubclass(obj, Loss):
+    if isinstance(obj, type) and is_dataclass(obj) and not issubclass(obj, Loss):
         return "", None
     if what in ("function", "method") and signature:
         annotation = inspect.get_annotations(obj).get("return")

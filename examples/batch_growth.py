@@ -8,7 +8,6 @@ So batches need hardly more evaluations than single samples, and fewer where ``L
 way, it stays at 1.
 """
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import reshuffle as rs
@@ -54,4 +53,3 @@ with plots.style():
     right.set(title="what training costs", xlabel="batch size b", ylabel="evaluations, b = 1 being 1", ylim=(0, None))
     left.legend(frameon=False)
     figure.savefig("batch_growth.png", dpi=200)
-plt.show()

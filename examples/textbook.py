@@ -8,7 +8,6 @@ L/Lhat is how much of L is pessimism; the guarantee and the step gain its square
 it comes and standardised, since scaling changes both constants.
 """
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import reshuffle as rs
@@ -59,4 +58,3 @@ with plots.style():
     right.set(xlabel="Lhat of an order / mean Lhat", ylabel="share of the orders", title="200 random orders, standardised data")
     right.legend(frameon=False, loc="lower right")
     figure.savefig("textbook.png", dpi=200)
-plt.show()
