@@ -173,7 +173,7 @@ def tightest_smooth(
 ) -> tuple[int, float]:
     """The fewest epochs for which some constant step makes the bound of Theorem 1 at most eps, and that step.
 
-    `evaluations_smooth` is the paper's closed form; it asks each part of the bound to be eps/2, and so for up to four times more.
+    `evaluations_smooth` is the paper's closed form; it asks each part of the bound to be eps/2, and so for two to three times more.
     """
     noise = ltil * sigma**2 * variance_factor(n, batch_size)
     return _tightest(eps, _travel(n, batch_size, distance), noise, step_size_limit(n, batch_size, lhat, ltil))
