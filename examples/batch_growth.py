@@ -30,7 +30,7 @@ for name, ratio in ratios.items():
 # %%
 # What that means for training: ``rs.plan`` puts the constants of every batch size into the theorem and counts the gradient
 # evaluations until f - min f <= 0.01. Below 1, batches of that size save evaluations, besides being computed side by side. In the
-# end the curve rises again, since Lhat does: at b = n it is the constant of full gradients, π²/4 times what it is at b = 1.
+# end the curve rises again, since Lhat does: at b = n it is the constant of full gradients, about π²/4 times that of b = 1.
 
 plans = {}
 for name in ("digits, centred", "digits as they come"):
