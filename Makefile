@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+DOCS := .venv/.docs
 
-.PHONY: demo test lint types tests bench clean
+.PHONY: demo test lint types tests bench docs clean
 
 demo: $(STAMP)  ## constants, a run with its guarantee, a plan and a report, on real data that ships with scikit-learn
 	$(BIN)/python examples/quickstart.py
@@ -26,6 +27,13 @@ bench: $(STAMP)  ## ratios against peers; each prints one JSON object
 	$(BIN)/python benchmarks/constants.py
 	$(BIN)/python benchmarks/epochs.py
 
+docs: $(DOCS)  ## the site, in docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+$(DOCS): $(STAMP)
+	$(BIN)/python -m pip install --quiet --prefer-binary -e ".[docs]"
+	touch $(DOCS)
+
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -33,4 +41,4 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis test-artifacts report.html
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/gallery test-artifacts report.html

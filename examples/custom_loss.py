@@ -1,4 +1,8 @@
-"""A loss of your own: a frozen dataclass with its theory and three plain functions of numbers, which get compiled.
+"""
+A loss of your own
+==================
+
+A loss is a frozen dataclass with its theory and three plain functions of numbers, which get compiled.
 
 log cosh is smooth like the squared loss near zero and grows like the absolute loss far away. Everything works with it: constants,
 steps, shuffled SGD, the certificate.

@@ -3,6 +3,7 @@
 import runpy
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -13,8 +14,10 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
-def test_the_example_runs(name, capsys):
+def test_the_example_runs(name, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where those that draw leave their picture
     runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    plt.close("all")
     assert len(capsys.readouterr().out.splitlines()) > 5
 
 

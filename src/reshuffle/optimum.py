@@ -27,7 +27,7 @@ class Optimum:
     """A minimiser, as close as it could be computed."""
 
     x: Vector
-    f: float
+    f: float  #: f(x)
     distance: float  #: D = |x_0 - x*|
     sigma: float  #: sqrt((1/n) sum_i |grad f_i(x*)|^2); nan for a loss with kinks
     dual_norm: float  #: |y*|_{Λ^-1}; nan for a loss with kinks

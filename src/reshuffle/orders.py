@@ -17,7 +17,7 @@ Permutations = Iterator[ArrayLike]
 
 
 def generator(seed: int, epoch: int, *, stream: int = 0) -> np.random.Generator:
-    """Stream 0 of an epoch draws its permutation; others are for whatever else the epoch needs to draw."""
+    """The random numbers of an epoch: stream 0 draws its permutation, others are for whatever else it needs to draw."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(epoch, stream)))
 
 
@@ -26,10 +26,10 @@ class Order:
     """A rule that gives each epoch its permutation of n samples."""
 
     name: str  #: "rr", "so", "ig", "given" or "iterator"
-    n: int
+    n: int  #: samples
     seed: int
-    given: NDArray[np.int64] | None = None
-    iterator: Permutations | None = None
+    given: NDArray[np.int64] | None = None  #: the permutation of all epochs, for "given"
+    iterator: Permutations | None = None  #: where the permutation of each epoch comes from, for "iterator"
 
     @property
     def random(self) -> bool:
@@ -42,6 +42,7 @@ class Order:
         return self.name in ("so", "ig", "given")
 
     def permutation(self, epoch: int) -> NDArray[np.int64]:
+        """The permutation of an epoch, counted from 0. An iterator gives its next one, whatever the epoch."""
         if self.given is not None:
             return self.given
         if self.iterator is not None:

@@ -29,7 +29,7 @@ class Choice:
 
     batch_size: int
     hat: float  #: the largest Lhat_pi of the sample (smooth) or the mean Ghat_pi
-    til: float
+    til: float  #: the same of Ltil_pi or Gtil_pi
     step_size: float  #: for these epochs in a random order
     step_size_limit: float | None  #: the largest step that the theorem allows; None for Lipschitz losses, which have no such limit
     epochs: int  #: until f - min f <= eps in a random order
@@ -41,25 +41,26 @@ class Choice:
 class Plan:
     """The recommendation and what it rests on."""
 
-    n: int
-    d: int
-    loss: str
+    n: int  #: samples
+    d: int  #: features
+    loss: str  #: as text, with its parameter
     l2: float
-    eps: float
-    choices: tuple[Choice, ...]
-    recommended: Choice
+    eps: float  #: the gap f - min f to reach
+    choices: tuple[Choice, ...]  #: one for each batch size 1, 2, 4, ..., n
+    recommended: Choice  #: the smallest batch size within 10 % of the fewest evaluations
     proportional_up_to: int  #: up to this batch size, b samples at a time need no more evaluations, so b times fewer updates
     full_gradient_evaluations: float | None  #: of gradient descent by its own guarantee; smooth losses
     prior_evaluations: float  #: of earlier theory at batch size 1, as an order of magnitude
-    distance: float
-    sigma: float
-    warnings: tuple[str, ...]
+    distance: float  #: D = |x_0 - x*|
+    sigma: float  #: the noise sigma* at the optimum; nan for a loss with kinks
+    warnings: tuple[str, ...]  #: what about the data itself calls for one
     seed: int
-    permutations: int
+    permutations: int  #: measured for each batch size
     version: str = __version__
 
     @property
     def order(self) -> str:
+        """Random reshuffling, which the recommendation is about."""
         return "rr"
 
     def to_dict(self) -> dict[str, Any]:
@@ -121,7 +122,13 @@ def plan(
     optimum: Optimum | None = None,
     feature_names: Sequence[str] | None = None,
 ) -> Plan:
-    """How to train on this data, by the theorems: see `Plan`. `eps` is the gap f - min f to reach."""
+    """How to train on this data, by the theorems: see `Plan`.
+
+    eps : the gap f - min f to reach.
+    permutations : random orders that the constants are measured over, for each batch size.
+    optimum : what `theory.measure(problem)` returns; measured if not given.
+    feature_names : names of the columns, for the warnings.
+    """
     check_eps(eps)
     return plan_from(survey(problem, permutations=permutations, seed=seed, optimum=optimum), eps=eps, feature_names=feature_names)
 

@@ -58,14 +58,17 @@ class Problem:
 
     @property
     def n(self) -> int:
+        """Samples, without those of weight 0."""
         return int(self.X.shape[0])
 
     @property
     def d(self) -> int:
+        """Features, without the intercept."""
         return int(self.X.shape[1])
 
     @property
     def nnz(self) -> int:
+        """Entries of X that are not zero."""
         return int(self.X.nnz if sp.issparse(self.X) else np.count_nonzero(self.X))
 
     @property
@@ -158,6 +161,7 @@ class Problem:
         return float(self.sample_weight @ self.losses(z)) / self.n + self.regulariser(x)
 
     def regulariser(self, x: Vector) -> float:
+        """(l2/2)|x|^2, without the intercept."""
         return 0.5 * self.l2 * float(x[: self.d] @ x[: self.d])
 
     def gradient(self, x: Vector) -> Vector:

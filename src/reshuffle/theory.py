@@ -173,7 +173,7 @@ def tightest_smooth(
 ) -> tuple[int, float]:
     """The fewest epochs for which some constant step makes the bound of Theorem 1 at most eps, and that step.
 
-    `evaluations_smooth` is the paper's closed form; it asks each part of the bound to be eps/2, and so for up to four times more.
+    `evaluations_smooth` is the paper's closed form; it asks each part of the bound to be eps/2, and so for two to three times more.
     """
     noise = ltil * sigma**2 * variance_factor(n, batch_size)
     return _tightest(eps, _travel(n, batch_size, distance), noise, step_size_limit(n, batch_size, lhat, ltil))
@@ -202,11 +202,11 @@ def _tightest(eps: float, travel: float, noise: float, limit: float) -> tuple[in
 class PriorResult:
     """A row of earlier work, as an order of magnitude: the constants inside O(.) are not known and taken as one here."""
 
-    work: str
-    order: str
-    evaluations: float
+    work: str  #: authors and year
+    order: str  #: "rr" or "ig"
+    evaluations: float  #: gradient evaluations to eps
     formula: str
-    note: str = "order only"
+    note: str = "order only"  #: what the result assumes
 
 
 def prior_work(
@@ -242,7 +242,11 @@ def prior_bound(n: int, *, epochs: int, L: float, distance: float, sigma: float,
 
 
 def measure(problem: "Problem", x0: Any = None) -> "Optimum":
-    """Solve the problem to high accuracy and measure D, sigma*, y*: see `reshuffle.optimum`."""
+    """Solve the problem to high accuracy and measure what the bounds need, from the starting point x0 (zero if not given).
+
+    Smooth losses are solved by L-BFGS and Newton steps, losses made of straight pieces without l2 by a linear program. A loss with
+    kinks together with l2 is refused, as no theorem covers it.
+    """
     from reshuffle.optimum import measure as measured
 
     return measured(problem, x0)

@@ -17,12 +17,12 @@ __all__ = ["Data", "load", "load_named"]
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """What was read: X (n x d, CSR or dense), the labels y as they stood (None where the file has none), where it is from."""
+    """What was read."""
 
-    X: Any
-    y: Any
-    name: str
-    feature_names: list[str] | None = None
+    X: Any  #: n x d, CSR or dense
+    y: Any  #: the labels as they stood; None where the file has none
+    name: str  #: where it is from
+    feature_names: list[str] | None = None  #: of the columns, where they have names
 
     def __str__(self) -> str:
         n, d = self.X.shape

@@ -51,6 +51,7 @@ __all__ = [
 
 
 def get_loss(loss: str | Loss) -> Loss:
+    """The loss that a text names, as "name" or "name:parameter"; a `Loss` is returned as it is."""
     if isinstance(loss, Loss):
         return loss
     name, colon, parameter = str(loss).partition(":")

@@ -51,6 +51,7 @@ class Loss:
 
     @property
     def parameter(self) -> float:
+        """The loss's parameter, which is its only field; 0 where it has none."""
         own = fields(self)
         return float(getattr(self, own[0].name)) if own else 0.0
 

@@ -70,6 +70,10 @@ def minimize(
 ) -> Run:
     """Minimise f by shuffled SGD.
 
+    batch_size : 1..n; the last batch of an epoch may be short.
+    epochs : passes over the data.
+    x0 : where to start; zero if not given.
+    seed : of the random orders.
     order : "rr", "so", "ig", a permutation array, or an iterator that gives a permutation for each epoch.
     step_size : a number, a list with one for each epoch, a function of the epoch (from 1), or
         "theory": the largest step that the theorem for this order, batch size and loss allows (for a Lipschitz loss, the best one

@@ -20,11 +20,11 @@ class Guarantee:
 
     gap: float | None  #: f - min f as measured; None where f was not evaluated
     gap_error: float | None  #: how far `optimum_f` may be above the minimum, where that is known
-    optimum_f: float
-    distance: float
-    sigma: float
+    optimum_f: float  #: min f as measured
+    distance: float  #: D = |x_0 - x*|
+    sigma: float  #: the noise sigma* at the optimum
     bound: float  #: of the theorem; infinite where it promises nothing (a step too large, another average)
-    theorem: int
+    theorem: int  #: 1, 2 or 3
     prior: float | None  #: of earlier theory with its own step, as an order of magnitude, at batch size 1; smooth losses only
 
     @classmethod

@@ -23,7 +23,7 @@ class Epoch:
 
     epoch: int  #: counted from 1
     step: float
-    f: float | None
+    f: float | None  #: the objective
     gap: float | None  #: certified: f - min f is at most this
     seconds: float  #: since the run began, without the time spent on evaluating f and the gap
 
@@ -40,21 +40,23 @@ class Run:
     x: Vector  #: the average that was asked for; with average="epoch", the x_hat_K of the paper
     last: Vector  #: the last iterate
     dual: Vector | None  #: the n dual values l'(a_i'x, y_i) seen in the last epoch, in the order of the data
-    history: list[Epoch]
-    order: str
+    history: list[Epoch]  #: a record of every epoch
+    order: str  #: "rr", "so", "ig", "given" or "iterator"
     batch_size: int
-    n: int
+    n: int  #: samples
     seed: int
-    average: str
+    average: str  #: "epoch", "last" or "suffix"
     constants: Constants | None = field(repr=False, default=None)  #: where they were needed for the steps
     version: str = __version__
 
     @property
     def steps(self) -> list[float]:
+        """The step of every epoch."""
         return [epoch.step for epoch in self.history]
 
     @property
     def f(self) -> float | None:
+        """f(x); None where no objective was given."""
         return self.history[-1].f
 
     @property
@@ -64,6 +66,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
+        """That the epochs took."""
         return self.history[-1].seconds
 
     def bound(self, optimum: Optimum, constants: Constants) -> float:

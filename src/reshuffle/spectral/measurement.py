@@ -35,11 +35,11 @@ _BATCH_GUARD = 0.1
 class Sample:
     """The constants of one permutation."""
 
-    permutation: int
-    hat: float
-    til: float
-    products: int
-    residual: float
+    permutation: int  #: its number, from 0
+    hat: float  #: Lhat_pi or Ghat_pi
+    til: float  #: Ltil_pi or Gtil_pi
+    products: int  #: products of the operator that it took
+    residual: float  #: relative residual that was reached
 
 
 class Whole:

@@ -16,38 +16,41 @@ Vector = NDArray[np.float64]
 class Constants:
     """Constants of one problem, batch size and kind of order. Arrays hold an entry for each permutation measured."""
 
-    loss: str
-    n: int
-    d: int
-    nnz: int
+    loss: str  #: as text, with its parameter: "huber:0.5"
+    n: int  #: samples
+    d: int  #: features, without the intercept
+    nnz: int  #: entries of X that are not zero
     l2: float
     batch_size: int
-    order: str
+    order: str  #: "rr", "so", "ig" or "given"
     seed: int
-    tol: float
+    tol: float  #: relative residual asked for, or slack of the upper bounds
     failure_probability: float | None  #: where given, hat and til are upper bounds, except with this probability
     requested: int  #: permutations asked for; an interrupted run has fewer
-    hat: Vector
-    til: Vector
+    hat: Vector  #: Lhat_pi or Ghat_pi of each permutation
+    til: Vector  #: Ltil_pi or Gtil_pi of each permutation
     products: NDArray[np.int64]  #: products of the operator that each permutation took
     residual: Vector  #: relative residual of each permutation: an eigenvalue lies that close to the one reported
     largest_sample: float  #: max_i L_i|a_i|^2 (smooth) or max_i G_i^2|a_i|^2 (Lipschitz), which bounds til
     full_gradient_constant: float  #: (1/n)||Λ^{1/2}A||^2, which bounds hat for every order
-    seconds: float
+    seconds: float  #: that the measurement took
     version: str = __version__
 
     _REPORTED: ClassVar[tuple[str, ...]] = ()
 
     @property
     def permutations(self) -> int:
+        """How many permutations were measured."""
         return int(self.hat.size)
 
     @property
     def products_median(self) -> float:
+        """The median of `products`."""
         return float(np.median(self.products))
 
     @property
     def residual_max(self) -> float:
+        """The largest relative residual."""
         return float(self.residual.max())
 
     @property
@@ -144,26 +147,32 @@ class SmoothConstants(Constants):
 
     @property
     def lhat_mean(self) -> float:
+        """The mean of Lhat_pi over the permutations."""
         return float(self.hat.mean())
 
     @property
     def lhat_std(self) -> float:
+        """The standard deviation of Lhat_pi over the permutations."""
         return self._hat_std
 
     @property
     def lhat_min(self) -> float:
+        """The smallest Lhat_pi."""
         return float(self.hat.min())
 
     @property
     def lhat_max(self) -> float:
+        """The largest Lhat_pi."""
         return float(self.hat.max())
 
     @property
     def ltil_mean(self) -> float:
+        """The mean of Ltil_pi over the permutations."""
         return float(self.til.mean())
 
     @property
     def ltil_max(self) -> float:
+        """The largest Ltil_pi."""
         return float(self.til.max())
 
     @property
@@ -178,6 +187,7 @@ class SmoothConstants(Constants):
 
     @property
     def l_over_ltil(self) -> float:
+        """L over the mean of Ltil_pi."""
         return _ratio(self.L, self.ltil_mean)
 
     @property
@@ -247,26 +257,32 @@ class LipschitzConstants(Constants):
 
     @property
     def ghat_mean(self) -> float:
+        """The mean of Ghat_pi over the permutations."""
         return float(self.hat.mean())
 
     @property
     def ghat_std(self) -> float:
+        """The standard deviation of Ghat_pi over the permutations."""
         return self._hat_std
 
     @property
     def ghat_min(self) -> float:
+        """The smallest Ghat_pi."""
         return float(self.hat.min())
 
     @property
     def ghat_max(self) -> float:
+        """The largest Ghat_pi."""
         return float(self.hat.max())
 
     @property
     def gtil_mean(self) -> float:
+        """The mean of Gtil_pi over the permutations."""
         return float(self.til.mean())
 
     @property
     def gtil_max(self) -> float:
+        """The largest Gtil_pi."""
         return float(self.til.max())
 
     @property
@@ -276,10 +292,12 @@ class LipschitzConstants(Constants):
 
     @property
     def g_squared_over_ghat(self) -> float:
+        """G squared over the mean of Ghat_pi."""
         return _ratio(self.largest_sample, self.ghat_mean)
 
     @property
     def g_squared_over_gtil(self) -> float:
+        """G squared over the mean of Gtil_pi."""
         return _ratio(self.largest_sample, self.gtil_mean)
 
     @property

@@ -55,6 +55,8 @@ def constants(
     batch_size : 1..n; the last batch of an epoch may be short.
     order : "rr" (`permutations` random orders are sampled), "so" (the one that the seed gives), "ig" (the data's own), or
         a permutation array.
+    permutations : how many random orders are sampled.
+    seed : of the random orders.
     tol : relative residual that each eigenvalue is computed to; 1e-4 if not given.
     failure_probability : return upper bounds instead, all of which hold except with this probability; `tol` is then how far
         above the norm they may lie (1e-2 if not given).
