@@ -30,6 +30,20 @@ def duality_gap(problem: Problem, x: Vector, dual: Vector | None = None) -> floa
     return max(problem.objective_at(z, x) - best, 0.0)
 
 
+def lower_bound(problem: Problem, dual: Vector) -> tuple[float, Vector]:
+    """A lower bound of min f from any dual values: they are moved into their domain and, with an intercept, those of the heavier
+    sign are scaled down until both sides balance. Returns the bound and the dual point it belongs to.
+    """
+    u = np.clip(dual, *problem.dual_bounds)
+    if problem.fit_intercept:
+        pulls = problem.sample_weight * u
+        positive = u > 0.0
+        up, down = float(pulls[positive].sum()), -float(pulls[~positive].sum())
+        if up != down:
+            u[positive if up > down else ~positive] *= min(up, down) / max(up, down)
+    return problem.dual_objective_along(u)(1.0), u
+
+
 def _best_along(problem: Problem, u: Vector) -> float:
     """The dual objective at u or, where even the zero dual is better than that, at the best point between: far from the optimum the
     duals of x pull much too hard.

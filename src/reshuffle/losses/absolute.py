@@ -30,3 +30,7 @@ class Absolute(Loss):
     @staticmethod
     def conjugate(u: float, y: float, parameter: float) -> float:
         return u * y
+
+    @staticmethod
+    def prox(p: float, y: float, step: float, parameter: float) -> float:
+        return p - min(max(p - y, -step), step)

@@ -35,3 +35,8 @@ class EpsilonInsensitive(Loss):
     @staticmethod
     def conjugate(u: float, y: float, parameter: float) -> float:
         return u * y + parameter * abs(u)
+
+    @staticmethod
+    def prox(p: float, y: float, step: float, parameter: float) -> float:
+        outside = p - min(max(p, y - parameter), y + parameter)
+        return p - min(max(outside, -step), step)

@@ -30,3 +30,7 @@ class Hinge(Loss):
     @staticmethod
     def conjugate(u: float, y: float, parameter: float) -> float:
         return u * y
+
+    @staticmethod
+    def prox(p: float, y: float, step: float, parameter: float) -> float:
+        return p + y * min(max(1.0 - y * p, 0.0), step)

@@ -40,3 +40,11 @@ class Huber(Loss):
     @staticmethod
     def conjugate(u: float, y: float, parameter: float) -> float:
         return 0.5 * u * u + u * y
+
+    @staticmethod
+    def curvature(z: float, y: float, parameter: float) -> float:
+        return 1.0 if abs(z - y) < parameter else 0.0
+
+    @staticmethod
+    def prox(p: float, y: float, step: float, parameter: float) -> float:
+        return p - step * min(max((p - y) / (1.0 + step), -parameter), parameter)

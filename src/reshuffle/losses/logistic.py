@@ -42,3 +42,30 @@ class Logistic(Loss):
         a = min(max(-u * y, 0.0), 1.0)
         entropy = a * math.log(a) if a > 0.0 else 0.0
         return entropy + ((1.0 - a) * math.log1p(-a) if a < 1.0 else 0.0)
+
+    @staticmethod
+    def curvature(z: float, y: float, parameter: float) -> float:
+        small = math.exp(-abs(z))
+        return small / (1.0 + small) ** 2
+
+    @staticmethod
+    def prox(p: float, y: float, step: float, parameter: float) -> float:
+        """Newton's method on m - step / (1 + exp(m)) = y p, kept inside the bracket that the two sides of it give."""
+        start = y * p
+        low, high = start, start + step
+        m = min(start + 0.5 * step, max(start, 0.0)) if start < 0.0 else start + step * math.exp(-start) / (1.0 + math.exp(-start))
+        for _ in range(60):
+            small = math.exp(-abs(m))
+            share = small / (1.0 + small) if m > 0.0 else 1.0 / (1.0 + small)
+            excess = m - step * share - start
+            if excess > 0.0:
+                high = m
+            else:
+                low = m
+            nearer = m - excess / (1.0 + step * share * (1.0 - share))
+            if not low < nearer < high:
+                nearer = 0.5 * (low + high)
+            if abs(nearer - m) <= 1e-10 * (1.0 + abs(m)):
+                return y * nearer
+            m = nearer
+        return y * m

@@ -35,3 +35,7 @@ class Quantile(Loss):
     @staticmethod
     def conjugate(u: float, y: float, parameter: float) -> float:
         return u * y
+
+    @staticmethod
+    def prox(p: float, y: float, step: float, parameter: float) -> float:
+        return p - min(max(p - y, -parameter * step), (1.0 - parameter) * step)

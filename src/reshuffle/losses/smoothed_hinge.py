@@ -42,3 +42,14 @@ class SmoothedHinge(Loss):
     @staticmethod
     def conjugate(u: float, y: float, parameter: float) -> float:
         return u * y + 0.5 * parameter * u * u
+
+    @staticmethod
+    def curvature(z: float, y: float, parameter: float) -> float:
+        return 1.0 / parameter if 0.0 < 1.0 - y * z < parameter else 0.0
+
+    @staticmethod
+    def prox(p: float, y: float, step: float, parameter: float) -> float:
+        short = 1.0 - y * p
+        if short <= 0.0:
+            return p
+        return p + step * y if short >= parameter + step else p + y * step * short / (parameter + step)

@@ -26,3 +26,11 @@ class Squared(Loss):
     @staticmethod
     def conjugate(u: float, y: float, parameter: float) -> float:
         return 0.5 * u * u + u * y
+
+    @staticmethod
+    def curvature(z: float, y: float, parameter: float) -> float:
+        return 1.0
+
+    @staticmethod
+    def prox(p: float, y: float, step: float, parameter: float) -> float:
+        return (p + step * y) / (1.0 + step)

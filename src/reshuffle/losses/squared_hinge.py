@@ -31,3 +31,11 @@ class SquaredHinge(Loss):
     @staticmethod
     def conjugate(u: float, y: float, parameter: float) -> float:
         return u * y + 0.25 * u * u
+
+    @staticmethod
+    def curvature(z: float, y: float, parameter: float) -> float:
+        return 2.0 if y * z < 1.0 else 0.0
+
+    @staticmethod
+    def prox(p: float, y: float, step: float, parameter: float) -> float:
+        return (p + 2.0 * step * y) / (1.0 + 2.0 * step) if y * p < 1.0 else p

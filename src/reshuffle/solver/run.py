@@ -22,7 +22,7 @@ class Epoch:
     """One epoch. f and gap belong to the point that the run would return if it ended here; None where not evaluated."""
 
     epoch: int  #: counted from 1
-    step: float
+    step: float | None  #: None for a solver without one
     f: float | None  #: the objective
     gap: float | None  #: certified: f - min f is at most this
     seconds: float  #: since the run began, without the time spent on evaluating f and the gap
@@ -30,7 +30,8 @@ class Epoch:
     def __str__(self) -> str:
         f = "" if self.f is None else f"   f {self.f:.10g}"
         gap = "" if self.gap is None else f"   gap <= {self.gap:.3e}"
-        return f"epoch {self.epoch:4d}   step {self.step:.4g}{f}{gap}   {self.seconds:.3f} s"
+        step = "" if self.step is None else f"   step {self.step:.4g}"
+        return f"epoch {self.epoch:4d}{step}{f}{gap}   {self.seconds:.3f} s"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ class Run:
     @property
     def steps(self) -> list[float]:
         """The step of every epoch."""
-        return [epoch.step for epoch in self.history]
+        return [epoch.step for epoch in self.history if epoch.step is not None]
 
     @property
     def f(self) -> float | None:

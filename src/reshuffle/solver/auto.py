@@ -1,0 +1,108 @@
+"""The solver that needs no step size: reshuffled passes, dual or on growing batches, until the certified gap is small enough.
+
+Two engines, one measure of progress. With few features the models' Hessian is cheap, and `newton` needs one to four passes over all
+rows. With many, `dual_passes` come first: on text they gain a digit a pass; where they stall (heavy rows, strong correlations),
+`newton` takes over from where they are.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from reshuffle._checks import whole_number
+from reshuffle.certificate import lower_bound
+from reshuffle.problem import Problem
+from reshuffle.solver.algorithm import starting_point
+from reshuffle.solver.dual import dual_passes
+from reshuffle.solver.newton import FEW_FEATURES, newton
+from reshuffle.solver.progress import Progress
+from reshuffle.solver.run import Epoch
+
+Vector = NDArray[np.float64]
+
+_PATIENCE = {True: 3.0, False: 12.0}  # in dual passes: what newton would cost with few features, and with many
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What `solve` found, and how good it is for certain."""
+
+    x: Vector  #: the d coefficients, then the intercept if there is one
+    dual: Vector  #: a feasible dual point
+    f: float  #: f(x)
+    gap: float  #: f(x) - min f is at most this
+    relative_gap: float  #: gap over what x gains on the best constant model
+    history: list[Epoch]
+    converged: bool  #: whether relative_gap <= tol
+
+
+def solve(
+    problem: Problem,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
+    x0: Vector | None = None,
+    seed: int = 0,
+    callback: Callable[[Epoch], None] | None = None,
+) -> Solution:
+    """Minimise f until the certified gap is at most tol times what was gained over the best constant model."""
+    if problem.l2 == 0.0:
+        raise ValueError("l2=0: without a regulariser there is no certificate to stop by; use l2 > 0, or `minimize`")
+    if not 0.0 < tol < float("inf"):
+        raise ValueError(f"tol={tol!r} must be a positive number")
+    max_iter = whole_number("max_iter", max_iter, 1)
+    x = starting_point(x0, problem.dimension)
+    constant, reference = best_constant(problem)
+    if x0 is None and problem.fit_intercept:
+        x[-1] = constant
+    progress = Progress(problem, x, reference, tol, max_iter, callback)
+    few = problem.dimension <= min(FEW_FEATURES, problem.n)
+    passes_first = problem.smoothness is None or not few
+    if passes_first:
+        dual_passes(problem, progress, *_dual_start(problem, x), seed=seed, patience=_PATIENCE[few])
+    if not progress.finished:
+        grow = x0 is None and not passes_first
+        newton(problem, progress, progress.x, seed=seed, grow=grow, width=_width(problem, reference))
+    return Solution(
+        progress.x, progress.dual, progress.f, progress.gap, progress.relative_gap, progress.history, progress.converged
+    )
+
+
+def _dual_start(problem: Problem, x: Vector) -> tuple[Vector, Vector]:
+    """The dual values of x or, where they bound the minimum worse, those of knowing nothing; and the point that belongs to them."""
+    slopes = problem.duals(problem.margins(x))
+    nothing = np.where(problem.squared_norms() > 0.0, 0.0, slopes)
+    dual = max((slopes, nothing), key=lambda u: lower_bound(problem, u)[0])
+    start = problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.l2)
+    if problem.fit_intercept:
+        start[-1] = x[-1]
+    return start, dual.copy()
+
+
+def best_constant(problem: Problem) -> tuple[float, float]:
+    """The intercept that is best alone (zero without one), and the value there."""
+    still = np.zeros(problem.dimension)
+    if not problem.fit_intercept:
+        return 0.0, float(problem.objective_at(np.zeros(problem.n), still))
+    labels, inverse = np.unique(problem.labels, return_inverse=True)
+    weights = np.bincount(inverse, weights=problem.sample_weight)
+    alone = Problem(np.zeros((labels.size, 1)), labels, loss=problem.loss)
+
+    def slope(b: float) -> float:
+        return float(weights @ alone.duals(np.full(labels.size, b)))
+
+    low, high = -1.0 - float(np.abs(labels).max()), 1.0 + float(np.abs(labels).max())
+    while slope(low) > 0.0 and low > -1e6:
+        low *= 2.0
+    while slope(high) < 0.0 and high < 1e6:
+        high *= 2.0
+    b = low if slope(low) >= 0.0 else high if slope(high) <= 0.0 else float(brentq(slope, low, high, xtol=1e-6, rtol=1e-6))
+    return b, float(weights @ alone.losses(np.full(labels.size, b))) / problem.n
+
+
+def _width(problem: Problem, reference: float) -> float:
+    """About the size of a residual: margins of classes are near one, and the best constant's loss says how far others are off."""
+    return 1.0 if problem.loss.task == "classification" else max(reference, 1e-12)

@@ -1,0 +1,273 @@
+"""Steps on growing batches of reshuffled rows: every row of the batch is represented by the quadratic model of its loss at its own
+margin, and x moves to where the sum of the models is least.
+
+A small random batch comes first; when it has no more to say, a batch four times larger takes over from where it ended, and only the
+last few steps see all rows. The linear system of a step is solved by conjugate gradients. With few features they are preconditioned
+by the Hessian of as many of the rows as cost about as much as a few passes (all of them on sparse data, which leaves one iteration
+to do), else by its diagonal. The models' slopes at the new point are the dual values of the certificate: they make it tight.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from reshuffle.losses.base import compiled
+from reshuffle.orders import generator
+from reshuffle.problem import Problem
+from reshuffle.solver import _rows
+from reshuffle.solver.progress import Progress, rows_of
+
+Vector = NDArray[np.float64]
+
+FEW_FEATURES = 1000  # up to here a Hessian is formed and factorised
+_GROWTH = 4
+_STREAM = 1  # of the random numbers; stream 0 orders the passes
+
+
+class Losses:
+    """The smooth losses of a batch."""
+
+    wary = True  #: whether models take care after a step that was too long
+
+    def __init__(self, problem: Problem, rows: NDArray[np.int64]) -> None:
+        loss = problem.loss
+        self.labels, self.weights, self._parameter = problem.labels[rows], problem.sample_weight[rows], loss.parameter
+        self._value = compiled(loss, "value")
+        self._slopes = (compiled(loss, "derivative"), compiled(loss, "curvature"))
+
+    def models(self, z: Vector, care: float) -> tuple[Vector, Vector]:
+        """The weighted slope and curvature of each loss at its margin. Where a loss is nearly straight, its curvature promises
+        a way down without end; `care` (0 to 1) bends the model up towards the parabola that has its least point at the label.
+        """
+        slopes, curvatures = np.empty(z.size), np.empty(z.size)
+        _rows.models(*self._slopes, self._parameter, self.labels, self.weights, z, care, slopes, curvatures)
+        return slopes, curvatures
+
+    def total(self, z: Vector, move: Vector, length: float) -> float:
+        """Their weighted sum at z + length move."""
+        return float(_rows.total_loss(self._value, self._parameter, self.labels, self.weights, z, move, length))
+
+    def settle(self, z: Vector) -> float | None:
+        """A full step has led to z; returns the new sum where that changes what is summed."""
+        return None
+
+
+class Rounded(Losses):
+    """Losses with kinks, each rounded over a width: min_t l(t) + v (z - t) + (z - t)^2 / (2 width), the augmented Lagrangian of
+    z = t. The multiplier v moves to the slope after every full step, and the width shrinks, so that the rounding fades out.
+    """
+
+    wary = False  # the rounding bends every model enough
+
+    def __init__(self, problem: Problem, rows: NDArray[np.int64], width: float, multipliers: Vector) -> None:
+        super().__init__(problem, rows)
+        self._prox, self._width, self._multipliers = compiled(problem.loss, "prox"), width, multipliers[rows]
+        self._smallest = 1e-3 * width
+
+    def models(self, z: Vector, care: float) -> tuple[Vector, Vector]:
+        slopes, curvatures = np.empty(z.size), np.empty(z.size)
+        _rows.rounded_models(self._prox, *self._rounding, z, care, slopes, curvatures)
+        return slopes, curvatures
+
+    def total(self, z: Vector, move: Vector, length: float) -> float:
+        return float(_rows.rounded_total(self._value, self._prox, *self._rounding, z, move, length))
+
+    def settle(self, z: Vector) -> float | None:
+        self._multipliers = self.models(z, 0.0)[0] / self.weights
+        self._width = max(0.7 * self._width, self._smallest)
+        return self.total(z, z, 0.0)
+
+    @property
+    def _rounding(self) -> tuple[float, float, Vector, Vector, Vector]:
+        return self._parameter, self._width, self.labels, self.weights, self._multipliers
+
+
+class Batch:
+    """A set of rows with the sums over them that a step needs."""
+
+    def __init__(self, problem: Problem, rows: NDArray[np.int64], losses: Losses, limit: int) -> None:
+        self.problem, self.rows, self.losses, self._limit = problem, rows, losses, limit
+        self._A, self._intercept = rows_of(problem), problem.fit_intercept
+        self.l2 = np.full(problem.dimension, problem.l2)
+        if self._intercept:
+            self.l2[-1] = 0.0
+
+    def margins(self, x: Vector) -> Vector:
+        z = np.empty(self.rows.size)
+        _rows.margins(self._A, self.rows, x, self._intercept, z)
+        return z
+
+    def transposed(self, u: Vector) -> Vector:
+        out = np.empty(self.l2.size)
+        _rows.transposed(self._A, self.rows, u, self._intercept, out)
+        return out
+
+    def direction(
+        self, gradient: Vector, curvatures: Vector, enough: Callable[[Vector, Vector, float], bool]
+    ) -> tuple[Vector, Vector]:
+        """Where the models' sum is least, s, and A s: conjugate gradients until enough(residual, s, share) says so."""
+        m, precondition = self.rows.size, self._preconditioner(curvatures)
+        s, along, residual = np.zeros(gradient.size), np.zeros(m), -gradient
+        towards = precondition(residual)
+        p, size = towards, float(residual @ towards)
+        first, product, part = size, np.empty(gradient.size), np.empty(m)
+        for _ in range(300):
+            if not size > 0.0:
+                break
+            _rows.curved_product(self._A, self.rows, curvatures, p, self._intercept, part, product)
+            product /= m
+            product += self.l2 * p
+            bend = float(p @ product)
+            if not bend > 0.0:
+                break
+            length = size / bend
+            s += length * p
+            along += length * part
+            residual -= length * product
+            towards = precondition(residual)
+            new = float(residual @ towards)
+            if enough(residual, s, new / first):
+                break
+            p, size = towards + (new / size) * p, new
+        return s, along
+
+    def _preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
+        if self.l2.size > FEW_FEATURES:
+            diagonal = self._diagonal(curvatures) / self.rows.size + self.l2
+            diagonal[diagonal <= 0.0] = 1.0
+            return lambda r: r / diagonal
+        chosen, kept = sample_by_curvature(curvatures, self._limit)
+        H = hessian(self.problem, self.rows[chosen], kept) / self.rows.size
+        diagonal = np.diag_indices(H.shape[0])
+        ridge, plain = 0.0, H[diagonal] + self.l2
+        while (
+            True
+        ):  # curvatures that vanish leave the intercept, and rounding may leave what a tiny l2 bears, without a positive pivot
+            H[diagonal] = plain + ridge
+            factor, failed = lapack.dpotrf(H.T, lower=0, clean=0)
+            if not failed:
+                return lambda r: lapack.dpotrs(factor, r, lower=0)[0]
+            ridge = max(10.0 * ridge, 1e-12 * float(plain.max()))
+
+    def _diagonal(self, curvatures: Vector) -> Vector:
+        if not sp.issparse(self.problem.X):
+            X = self.problem.X[self.rows]
+            squares = np.einsum("ij,ij,i->j", X, X, curvatures, dtype=np.float64)
+            return np.append(squares, curvatures.sum()) if self._intercept else squares
+        out = np.empty(self.l2.size)
+        _rows.curved_squares(self._A, self.rows, curvatures, self._intercept, out)
+        return out
+
+
+def hessian(problem: Problem, rows: NDArray[np.int64], curvatures: Vector) -> Any:
+    """The lower triangle of A' diag(curvatures) A over these rows."""
+    H = np.zeros((problem.dimension, problem.dimension))
+    if sp.issparse(problem.X):
+        _rows.sparse_hessian(rows_of(problem), rows, curvatures, problem.fit_intercept, H)
+        return H
+    for start in range(0, rows.size, 2048):
+        chunk, weights = problem.X[rows[start : start + 2048]].astype(np.float64), curvatures[start : start + 2048]
+        if problem.fit_intercept:
+            chunk = np.hstack([chunk, np.ones((chunk.shape[0], 1))])
+        chunk *= np.sqrt(weights)[:, None]
+        H += chunk.T @ chunk
+    return H
+
+
+def sample_by_curvature(curvatures: Vector, limit: int) -> tuple[NDArray[np.int64], Vector]:
+    """About `limit` of the rows, each with a chance in proportion to its curvature, and curvatures that make up for those left out.
+    Where the model is sure of most rows, few of them bend at all, and the sample is nearly everything that counts.
+    """
+    bent = np.flatnonzero(curvatures > 1e-8 * curvatures.max(initial=0.0))
+    kept = curvatures[bent]
+    if bent.size <= 2 * limit:
+        return bent, kept
+    chances = np.minimum(kept * (limit / kept.sum()), 1.0)
+    for _ in range(4):  # what is certain already leaves more for the others
+        open_ = chances < 1.0
+        chances[open_] = np.minimum(kept[open_] * ((limit - (~open_).sum()) / kept[open_].sum()), 1.0)
+    picked = np.flatnonzero(np.diff(np.floor(np.cumsum(chances)), prepend=0.0))
+    return bent[picked], kept[picked] / chances[picked]
+
+
+def batch_sizes(n: int, dimension: int) -> list[int]:
+    """From two rows a feature, in steps of four, to all rows."""
+    sizes = [n]
+    while sizes[-1] // _GROWTH >= max(200, 2 * min(dimension, FEW_FEATURES)):
+        sizes.append(sizes[-1] // _GROWTH)
+    return sizes[::-1]
+
+
+def rows_for_hessian(problem: Problem) -> int:
+    """So many that forming their Hessian costs about as much as a few passes over all rows."""
+    n, dimension = problem.n, problem.dimension
+    if sp.issparse(problem.X):
+        lengths = np.diff(problem.X.indptr).astype(np.float64)
+        share = 72.0 * lengths.sum() / max(float(lengths @ lengths), 1.0)
+    else:
+        share = 720.0 / dimension
+    return min(n, max(24 * dimension, int(share * n)))
+
+
+def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: bool, width: float) -> None:
+    """Step until `progress` says that it is enough. `grow` starts with a small batch: that is for an x that knows nothing yet.
+    `width` is how far kinks are rounded at first.
+    """
+    n = problem.n
+    permutation = generator(seed, 0, stream=_STREAM).permutation(n)
+    limit = rows_for_hessian(problem)
+    for size in batch_sizes(n, problem.dimension) if grow else [n]:
+        rows = np.sort(permutation[:size]) if size < n else np.arange(n)
+        smooth = problem.smoothness is not None
+        losses = Losses(problem, rows) if smooth else Rounded(problem, rows, width, progress.dual)
+        x = _on_batch(Batch(problem, rows, losses, limit), progress, x, final=size == n)
+
+
+def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vector:
+    m, losses, l2 = batch.rows.size, batch.losses, batch.l2
+    z = batch.margins(x)
+    f = losses.total(z, z, 0.0) / m + 0.5 * float(l2 @ (x * x))
+    care, since = 0.0, 0
+    for _ in range(10**9 if final else 10):
+        slopes, curvatures = losses.models(z, care)
+        if care < 1.0 and curvatures.sum() <= 1e-9 * np.abs(slopes).sum():  # straight everywhere
+            slopes, curvatures = losses.models(z, 1.0)
+        gradient = batch.transposed(slopes) / m + l2 * x
+
+        def enough(residual: Vector, s: Vector, share: float) -> bool:
+            if final and -float(gradient @ s) < 60.0 * progress.target:  # noqa: B023 not called after this turn of the loop
+                return progress.certificate_can_bear(residual) or share < 1e-20
+            return share < 0.01
+
+        s, along = batch.direction(gradient, curvatures, enough)
+        slope = float(gradient @ s)
+        length, new = _line_search(batch, z, along, f, x, s, slope)
+        if losses.wary:
+            care = 1.0 if length < 0.5 else 0.25 * care if length == 1.0 else care
+        decrease, x, z, f = f - new, x + length * s, z + length * along, new
+        if final and progress.offer(x, z, lambda: (slopes + curvatures * along) / losses.weights, far=-slope):  # noqa: B023
+            return x
+        if not final and length == 1.0 and decrease < 0.05 * (progress.reference - f):
+            return x
+        since += 1
+        models_hold = abs(decrease + 0.5 * slope) <= 0.03 * abs(slope)
+        if length == 1.0 and (models_hold or since >= 3):
+            settled, since = losses.settle(z), 0
+            if settled is not None:
+                f = settled / m + 0.5 * float(l2 @ (x * x))
+    return x
+
+
+def _line_search(batch: Batch, z: Vector, along: Vector, f: float, x: Vector, s: Vector, slope: float) -> tuple[float, float]:
+    """Halve the step until f falls as it should; known margins make that cheap."""
+    xx, xs, ss = (0.5 * float(batch.l2 @ product) for product in (x * x, 2.0 * x * s, s * s))
+    length = 1.0
+    while True:
+        new = batch.losses.total(z, along, length) / z.size + xx + length * (xs + length * ss)
+        if new <= f + 1e-4 * length * slope + 1e-15 * abs(f) or length < 1e-10:
+            return length, new
+        length *= 0.5

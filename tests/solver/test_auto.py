@@ -1,0 +1,284 @@
+"""The solver without a step size: it reaches what it certifies, on any data, for any loss."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reshuffle as rs
+from reshuffle.certificate import lower_bound
+from reshuffle.losses import LOSSES, get_loss
+from reshuffle.losses.base import compiled
+from reshuffle.solver import _rows
+from reshuffle.solver.auto import best_constant, solve
+from reshuffle.solver.dual import passes_to_go
+from reshuffle.solver.newton import batch_sizes, hessian, sample_by_curvature
+from reshuffle.solver.progress import rows_of
+
+NAMES = [name for name in LOSSES if name != "unit"]
+KINKED = [name for name in NAMES if get_loss(name).smoothness is None]
+
+
+def data(n, d, seed=0, kind="dense", task="classification"):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    if kind == "sparse":
+        X = sp.random(n, d, density=0.3, random_state=rng, data_rvs=rng.standard_normal, format="csr")
+    z = X @ rng.standard_normal(d) + 0.5 * rng.standard_normal(n) + 0.7
+    return X, np.where(z > 0, 1.0, -1.0) if task == "classification" else z
+
+
+def problem(name, n=60, d=5, kind="dense", l2=0.01, intercept=True, weighted=False, seed=0):
+    X, y = data(n, d, seed, kind, get_loss(name).task)
+    weights = np.random.default_rng(9).exponential(size=n) if weighted else None
+    return rs.Problem(X, y, loss=name, l2=l2, fit_intercept=intercept, sample_weight=weights)
+
+
+def by_slow_descent(p, tight=1e-12):
+    """The oracle: full-batch accelerated proximal-free descent on a smooth problem, to a gradient of almost nothing."""
+    from scipy.optimize import minimize
+
+    x = np.zeros(p.dimension)
+    for _ in range(5):
+        x = minimize(p.objective, x, jac=p.gradient, method="BFGS", options={"gtol": tight, "maxiter": 5000}).x
+    return p.objective(x)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_reaches_a_tight_certificate_for_every_loss(name, weighted, intercept, kind):
+    p = problem(name, kind=kind, intercept=intercept, weighted=weighted)
+    found = solve(p, tol=1e-9, max_iter=3000)
+    assert found.converged
+    assert found.relative_gap <= 1e-9
+    assert found.f == pytest.approx(p.objective(found.x), rel=1e-12)
+    assert found.f - found.gap <= lower_bound(p, found.dual)[0] + 1e-12
+    low, high = p.dual_bounds
+    assert (found.dual >= low).all()
+    assert (found.dual <= high).all()
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in KINKED])
+def test_the_optimum_is_that_of_a_slow_oracle(name, intercept):
+    p = problem(name, intercept=intercept, weighted=True)
+    lowest = by_slow_descent(p)
+    for tol in (1e-1, 1e-3, 1e-8):
+        found = solve(p, tol=tol)
+        true = found.f - lowest
+        assert -1e-9 <= true <= found.gap + 1e-9
+        assert found.gap <= tol * (best_constant(p)[1] - found.f)
+
+
+@pytest.mark.parametrize("name", KINKED)
+@pytest.mark.parametrize("intercept", [False, True])
+def test_losses_with_kinks_reach_the_optimum_of_their_quadratic_program(name, intercept):
+    """min (l2/2)|x|^2 + (1/n) sum w xi with xi above every straight piece, by a general-purpose solver."""
+    from scipy.optimize import LinearConstraint, minimize
+
+    p = problem(name, n=14, d=3, intercept=intercept, l2=0.05)
+    low, high = p.dual_bounds
+    A = np.hstack([p.X, np.ones((p.n, 1))]) if intercept else p.X
+    slopes = [low, np.zeros(p.n), high]
+    pieces = np.vstack([np.hstack([u[:, None] * A, -np.eye(p.n)]) for u in slopes])
+    heights = np.concatenate([p.conjugates(u) for u in slopes])
+    weights = p.sample_weight / p.n
+    bare = np.r_[np.full(p.d, p.l2), np.zeros(p.dimension - p.d + p.n)]
+    result = minimize(
+        lambda v: 0.5 * bare @ (v * v) + weights @ v[p.dimension :],
+        np.r_[np.zeros(p.dimension), np.full(p.n, 5.0)],
+        jac=lambda v: bare * v + np.r_[np.zeros(p.dimension), weights],
+        constraints=[LinearConstraint(pieces, -np.inf, heights)],
+        method="SLSQP",
+        options={"ftol": 1e-13, "maxiter": 2000},
+    )
+    found = solve(p, tol=1e-9, max_iter=5000)
+    assert found.f == pytest.approx(result.fun, abs=1e-7)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    name=st.sampled_from(NAMES),
+    n=st.integers(1, 40),
+    d=st.integers(1, 60),
+    seed=st.integers(0, 10**6),
+    scale=st.floats(-3, 3),
+    l2=st.floats(-5, 1),
+    intercept=st.booleans(),
+)
+def test_never_certifies_what_it_has_not_reached(name, n, d, seed, scale, l2, intercept):
+    """Two runs bracket the same minimum, however badly scaled the data."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * 10.0 ** rng.uniform(-abs(scale), abs(scale), d)
+    y = rng.standard_normal(n)
+    if get_loss(name).task == "classification":
+        y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
+    p = rs.Problem(X, y, loss=name, l2=10.0**l2, fit_intercept=intercept)
+    rough, fine = solve(p, tol=0.3, max_iter=50), solve(p, tol=1e-4, max_iter=500, seed=1)
+    for found in (rough, fine):
+        assert found.f - found.gap <= min(rough.f, fine.f) + 1e-9 * (1.0 + abs(fine.f))
+
+
+def test_many_features_start_with_dual_passes_and_few_with_steps_on_batches():
+    wide = solve(problem("logistic", n=40, d=90, l2=0.1), tol=1e-4)
+    assert wide.converged
+    tall = solve(problem("logistic", n=3000, d=5), tol=1e-6)
+    assert len(tall.history) <= 3
+    assert tall.converged
+
+
+@pytest.mark.parametrize("name", ["logistic", "squared_hinge"])
+def test_heavy_rows_and_unscaled_features_converge(name):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((400, 20)) * np.logspace(-3, 3, 20) * (rng.pareto(1.5, 400)[:, None] + 0.1)
+    y = np.where(X @ (rng.standard_normal(20) / np.logspace(-3, 3, 20)) > 0, 1, -1)
+    for alpha in (1 / 400, 10 / 400):
+        assert solve(rs.Problem(X, y, loss=name, l2=alpha), tol=1e-6, max_iter=200).converged
+
+
+def test_where_dual_passes_stall_steps_take_over():
+    """1200 strongly correlated features: dual passes alone need hundreds."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 3)) @ rng.standard_normal((3, 1200)) + 0.05 * rng.standard_normal((1500, 1200))
+    y = np.where(X[:, 0] + rng.standard_normal(1500) > 0, 1, -1)
+    found = solve(rs.Problem(X, y, l2=1 / 1500), tol=1e-6, max_iter=100)
+    assert found.converged
+
+
+def test_the_seed_decides_everything_and_a_warm_start_is_used():
+    p = problem("logistic", n=3000, d=8)
+    first, again, other = solve(p, seed=4), solve(p, seed=4), solve(p, seed=5)
+    np.testing.assert_array_equal(first.x, again.x)
+    assert not np.array_equal(first.x, other.x)
+    sharp = solve(p, tol=1e-10)
+    assert len(solve(p, tol=1e-10, x0=sharp.x).history) < len(sharp.history)
+
+
+def test_history_counts_up_and_the_callback_sees_it():
+    seen = []
+    found = solve(problem("hinge"), tol=1e-6, callback=seen.append)
+    assert seen == found.history
+    assert [epoch.epoch for epoch in seen] == list(range(1, len(seen) + 1))
+    assert seen[-1].gap == found.gap
+    gaps = [epoch.gap for epoch in seen if epoch.gap is not None]
+    assert all(b <= a for a, b in pairwise(gaps))
+
+
+def test_stops_at_max_iter_with_a_valid_gap():
+    p = problem("hinge", n=200, d=20, l2=1e-4)
+    found = solve(p, tol=1e-12, max_iter=2)
+    assert not found.converged
+    assert len(found.history) == 2
+    assert 0.0 < found.f - solve(p, tol=1e-7, max_iter=3000).f <= found.gap
+
+
+def test_data_that_says_nothing_is_solved_at_once():
+    X = np.zeros((6, 2))
+    for name in ("logistic", "hinge"):
+        found = solve(rs.Problem(X, [1, -1] * 3, loss=name, l2=0.1, fit_intercept=True))
+        assert found.converged
+        np.testing.assert_allclose(found.x[:2], 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [({"tol": 0.0}, "tol=0.0"), ({"max_iter": 0}, "max_iter"), ({"x0": [1.0]}, "x0"), ({"tol": np.nan}, "tol=nan")],
+)
+def test_bad_arguments_are_refused(options, named):
+    with pytest.raises(ValueError, match=named):
+        solve(problem("logistic"), **options)
+
+
+def test_l2_is_needed():
+    with pytest.raises(ValueError, match="l2=0"):
+        solve(problem("logistic", l2=0.0))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_best_constant_is_the_best(name):
+    p = problem(name, weighted=True)
+    b, value = best_constant(p)
+    x = np.zeros(p.dimension)
+    for shift in (0.0, -1e-2, 1e-2, -1.0, 1.0):
+        x[-1] = b + shift
+        assert p.objective(x) >= value - 1e-9
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_sums_over_a_batch_are_those_of_numpy(kind, intercept):
+    p = problem("logistic", n=30, d=6, kind=kind, intercept=intercept)
+    A = p.X.toarray() if kind == "sparse" else p.X
+    A = np.hstack([A, np.ones((30, 1))]) if intercept else A
+    rows, rng = np.array([1, 4, 5, 20, 29]), np.random.default_rng(0)
+    x, u = rng.standard_normal(p.dimension), rng.random(5)
+    z, along, out = np.empty(5), np.empty(5), np.empty(p.dimension)
+    _rows.margins(rows_of(p), rows, x, intercept, z)
+    np.testing.assert_allclose(z, A[rows] @ x)
+    _rows.transposed(rows_of(p), rows, u, intercept, out)
+    np.testing.assert_allclose(out, A[rows].T @ u)
+    _rows.curved_product(rows_of(p), rows, u, x, intercept, along, out)
+    np.testing.assert_allclose(along, z)
+    np.testing.assert_allclose(out, A[rows].T @ (u * z))
+    full = A[rows].T @ (u[:, None] * A[rows])
+    np.testing.assert_allclose(np.tril(hessian(p, rows, u)), np.tril(full), atol=1e-12)
+    if kind == "sparse":
+        _rows.curved_squares(rows_of(p), rows, u, intercept, out)
+        np.testing.assert_allclose(out, np.diag(full))
+
+
+def test_a_dual_pass_maximises_one_entry_after_the_other():
+    p = problem("logistic", n=12, d=3, intercept=False, weighted=True)
+    pull, x, dual = 1.0 / (p.n * p.l2), np.zeros(3), np.zeros(p.n)
+    prox, order = compiled(p.loss, "prox"), np.random.default_rng(0).permutation(p.n)
+    for step in range(1, p.n + 1):
+        before = p.dual_objective_along(dual)(1.0)
+        _rows.dual_epoch(
+            rows_of(p), p.labels, p.sample_weight, p.squared_norms(), order[step - 1 : step], prox, 0.0, pull, 0.0, x, dual
+        )
+        best = p.dual_objective_along(dual)(1.0)
+        assert best >= before
+        for shift in (-1e-3, 1e-3):
+            other = dual.copy()
+            other[order[step - 1]] = np.clip(other[order[step - 1]] + shift, *(b[order[step - 1]] for b in p.dual_bounds))
+            assert p.dual_objective_along(other)(1.0) <= best + 1e-13
+        np.testing.assert_allclose(x, -pull * p.transposed(p.sample_weight * dual), rtol=1e-9)
+
+
+def test_a_sample_by_curvature_is_unbiased_and_keeps_what_bends_most():
+    curvatures = np.random.default_rng(0).pareto(1.0, 5000)
+    chosen, kept = sample_by_curvature(curvatures, 800)
+    assert 700 <= chosen.size <= 900
+    assert kept.sum() == pytest.approx(curvatures.sum(), rel=0.02)
+    heaviest = np.argsort(-curvatures)[:50]
+    assert np.isin(heaviest, chosen).all()
+    np.testing.assert_allclose(kept[np.isin(chosen, heaviest)], curvatures[chosen[np.isin(chosen, heaviest)]])
+    everything, same = sample_by_curvature(curvatures, 4000)
+    np.testing.assert_array_equal(same, curvatures[everything])
+
+
+def test_batches_grow_by_four_and_end_with_all_rows():
+    assert batch_sizes(100, 5) == [100]
+    assert batch_sizes(16_000, 10) == [250, 1000, 4000, 16_000]
+    assert batch_sizes(16_000, 700) == [4000, 16_000]
+
+
+def test_passes_to_go_counts_at_the_rate_of_the_last_two():
+    assert passes_to_go([1.0, 0.5, 0.25], 0.25 / 8) == pytest.approx(3.0)
+    assert passes_to_go([1.0, 1.0, 1.0], 0.1) == np.inf
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_lower_bound_holds_for_any_dual_values(intercept):
+    p = problem("logistic", intercept=intercept, weighted=True)
+    lowest = solve(p, tol=1e-10).f
+    for seed in range(20):
+        u = np.random.default_rng(seed).uniform(-2, 2, p.n)
+        bound, feasible = lower_bound(p, u)
+        assert bound <= lowest
+        assert not intercept or abs(p.sample_weight @ feasible) < 1e-9
