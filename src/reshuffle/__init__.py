@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from reshuffle import losses, orders, theory
+    from reshuffle import losses, models, orders, theory
     from reshuffle.certificate import duality_gap
     from reshuffle.data import Data, load
+    from reshuffle.estimators import ShuffledSGDClassifier, ShuffledSGDRegressor
     from reshuffle.planning import Plan, plan
     from reshuffle.problem import Problem
     from reshuffle.reporting import Report, report
     from reshuffle.solver import DivergenceError, Guarantee, Run, minimize, minimize_sum
     from reshuffle.spectral import Constants, LipschitzConstants, SmoothConstants, constants
 
-_MODULES = ("losses", "orders", "theory")
+_MODULES = ("losses", "models", "orders", "theory")
 _HOMES = {
     "Data": "data",
     "load": "data",
+    "ShuffledSGDClassifier": "estimators",
+    "ShuffledSGDRegressor": "estimators",
     "Plan": "planning",
     "plan": "planning",
     "Problem": "problem",
@@ -49,6 +52,8 @@ __all__ = [
     "Problem",
     "Report",
     "Run",
+    "ShuffledSGDClassifier",
+    "ShuffledSGDRegressor",
     "SmoothConstants",
     "__version__",
     "constants",
@@ -57,6 +62,7 @@ __all__ = [
     "losses",
     "minimize",
     "minimize_sum",
+    "models",
     "orders",
     "plan",
     "report",

@@ -33,4 +33,4 @@ def refuse_non_finite(name: str, X: Any) -> None:
         bad = values[row] if values.ndim == 1 else values[row, first[1]]
         if sp.issparse(X):
             row = int(np.searchsorted(X.indptr, row, side="right")) - 1
-        raise ValueError(f"{name} holds {bad} in row {row} (counted from 0); remove or fill such values first")
+        raise ValueError(f"{name} holds {bad} in row {row} (counted from 0); remove or fill NaN and infinity first")

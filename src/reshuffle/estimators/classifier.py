@@ -1,0 +1,224 @@
+"""The classifier: two classes by one predictor, more by one against the rest for each."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_expit, log_softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+
+from reshuffle.estimators.base import Columns, LinearModel, counted_rows
+from reshuffle.estimators.training import Trained
+from reshuffle.losses import Logistic, Loss, get_loss
+
+Vector = NDArray[np.float64]
+
+
+def _has_probabilities(model: Any) -> bool:
+    if not isinstance(get_loss(model.loss), Logistic):
+        raise AttributeError(f"loss={str(model.loss)!r} gives no probabilities; use loss='logistic', or calibrate the model")
+    return True
+
+
+class ShuffledSGDClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
+    """Linear classification that needs no learning rate and says how far from the optimum it is.
+
+    Minimises (1/sum w) sum_i w_i l(a_i'x + b, y_i) + (alpha/2)|x|^2 until the certified relative gap is at most tol. With more
+    than two classes, each gets a predictor against all others.
+
+    loss : "logistic", "hinge", "squared_hinge", "smoothed_hinge"; "smoothed_hinge:0.5" sets the parameter; or a `Loss`.
+    alpha : weight of the regulariser, which leaves the intercept alone; above 0 for solver="auto".
+    solver : "auto" needs no step size, and order, batch_size and step_size have no effect on it; "sgd" is Algorithm 1 of the paper.
+    tol : where to stop: (f - min f) / (f of the best constant prediction - min f) is certified to be at most this.
+    max_iter : passes over the data at most.
+    fit_intercept : whether to add b.
+    order : solver="sgd" alone: "rr", "so", "ig" or a permutation array.
+    batch_size : solver="sgd" alone: samples in a step.
+    step_size : solver="sgd" alone: "theory", "budget", a number, a list or a function of the epoch, as in `minimize`.
+    class_weight : a dict from class to weight (1 for those not named), or "balanced": every class counts alike.
+    warm_start : start `fit` from the coefficients of the fit before, if their shape and classes are right.
+    random_state : of the orders; a number gives the same model every time, on any number of threads.
+    n_jobs : threads for more than two classes; None for one, -1 for all cores.
+    verbose : print a line for each pass.
+    callbacks : a function, or a list of them, called with the `Epoch` of each pass; from several threads if n_jobs asks for them.
+
+    Fitted, it has `coef_` and `intercept_` (a row for each class, or one for two classes), `classes_`, `n_features_in_`,
+    `feature_names_in_`, `n_iter_` (passes, the most that a class took), `step_size_` (None for "auto", which has none), `dual_gap_`
+    (certified: f - min f is at most this; None without a certificate), `relative_gap_` (that, relative as in `tol`) and `history_`
+    (an `Epoch` for each pass). With more than two classes `step_size_` and the gaps are arrays and `history_` a list of lists.
+    """
+
+    _task = "classification"
+    classes_: NDArray[Any]
+
+    def __init__(
+        self,
+        loss: str | Loss = "logistic",
+        *,
+        alpha: float = 1e-4,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        fit_intercept: bool = True,
+        order: Any = "rr",
+        batch_size: int = 1,
+        step_size: Any = "theory",
+        class_weight: dict[Any, float] | str | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ) -> None:
+        super().__init__(
+            loss,
+            alpha=alpha,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            fit_intercept=fit_intercept,
+            order=order,
+            batch_size=batch_size,
+            step_size=step_size,
+            warm_start=warm_start,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            callbacks=callbacks,
+        )
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on all rows. `sample_weight` times `class_weight` is normalised to mean one; a row of weight 0 is a row that is not
+        there, so a class that has no other rows is not known.
+        """
+        loss = self._checked_loss()
+        X, y = self._validated(X, y, reset=True)
+        _refuse_numbers(y)
+        X, y, weights = counted_rows(X, y, sample_weight)
+        classes, numbers = np.unique(y, return_inverse=True)
+        if classes.size < 2:
+            raise ValueError(
+                f"y has 1 class, {classes.tolist()[0]!r}, among the rows that count; a classifier needs two classes or more"
+            )
+        weights = self._class_weighted(classes, numbers, weights)
+        starts = None
+        if self.warm_start and hasattr(self, "coef_") and np.array_equal(self.classes_, classes):
+            starts = self._points() if self.coef_.shape[1] == X.shape[1] else None
+        self.classes_ = classes
+        columns = self._columns(numbers)
+        trained = self._train(self._problem(X, columns.labels(0), loss, weights), columns, starts)
+        self._set(trained)
+        self._warn_of_gap(trained)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """One epoch of Algorithm 1 over these rows, from where the model stands (zero at first), numbered on in `history_`.
+
+        The first call must name all `classes`. With solver="sgd" its step, batch size and order are the parameters. With "auto"
+        samples come one by one in random order, and the step is the one the theory has for these rows: the limit of Theorem 1 for a
+        smooth loss; for a loss with kinks that of Theorem 3 for one epoch, from the distance to the optimum of these rows. Nothing
+        is certified about rows of other calls, so `dual_gap_` is None.
+        """
+        loss = self._checked_loss()
+        if self.class_weight == "balanced":
+            raise ValueError("class_weight='balanced' needs all rows at once; give partial_fit a dict of weights, or use fit")
+        first = not hasattr(self, "coef_")
+        known = _known_classes(classes, None if first else self.classes_)
+        X, y = self._validated(X, y, reset=first)
+        _refuse_numbers(y)
+        X, y, weights = counted_rows(X, y, sample_weight)
+        numbers = np.minimum(np.searchsorted(known, y), known.size - 1)
+        strange = known[numbers] != y
+        if strange.any():
+            raise ValueError(
+                f"y holds {y[strange].tolist()[0]!r}, which is not among the classes {known.tolist()}; name all in classes"
+            )
+        self.classes_ = known
+        columns = self._columns(numbers)
+        problem = self._problem(X, columns.labels(0), loss, self._class_weighted(known, numbers, weights))
+        starts = [np.zeros(problem.dimension)] * len(columns.names) if first else self._points()
+        self._set(self._train_one_epoch(problem, columns, starts))
+        return self
+
+    def decision_function(self, X: Any) -> Vector:
+        """a'x + b of each row: one number for two classes (positive for the second), else one for each class."""
+        scores = self._scores(X)
+        return scores.ravel() if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row."""
+        scores = self.decision_function(X)
+        chosen: NDArray[Any] = self.classes_[(scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)]
+        return chosen
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Vector:
+        """The probability of each class, for the logistic loss: 1/(1 + exp(-score)), made to add up to one over the classes."""
+        return np.exp(self._log_probabilities(X))
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Vector:
+        """The logarithm of `predict_proba`, exact where that is too small for a number."""
+        return self._log_probabilities(X)
+
+    def _log_probabilities(self, X: Any) -> Vector:
+        scores = self._scores(X)
+        both = np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
+        normalised: Vector = log_softmax(log_expit(both), axis=1)
+        return normalised
+
+    def _columns(self, numbers: NDArray[np.intp]) -> Columns:
+        """Labels -1 and +1: of the second class where there are two, else of each."""
+        if self.classes_.size == 2:
+            return Columns([""], lambda k: np.where(numbers == 1, 1.0, -1.0))
+        return Columns([f"class {name}: " for name in self.classes_], lambda k: np.where(numbers == k, 1.0, -1.0))
+
+    def _class_weighted(self, classes: NDArray[Any], numbers: NDArray[np.intp], weights: Vector | None) -> Vector | None:
+        if self.class_weight is None:
+            return weights
+        own = np.ones(numbers.size) if weights is None else weights
+        if self.class_weight == "balanced":
+            balanced: Vector = own / np.bincount(numbers, own)[numbers]
+            return balanced
+        if not isinstance(self.class_weight, dict):
+            raise ValueError(f"class_weight={self.class_weight!r} is not known; use 'balanced' or a dict from class to weight")
+        names = classes.tolist()
+        for name, weight in self.class_weight.items():
+            if name not in names:
+                raise ValueError(f"class_weight names {name!r}, which is not among the classes {names}")
+            if not 0.0 < weight < np.inf:
+                raise ValueError(f"class_weight={weight!r} of class {name!r} must be a positive number; leave its rows out instead")
+        factors = np.array([float(self.class_weight.get(name, 1.0)) for name in names])
+        weighted: Vector = own * factors[numbers]
+        return weighted
+
+    def _points(self) -> list[Vector]:
+        return list(np.hstack([self.coef_, self.intercept_[:, None]]) if self.fit_intercept else self.coef_.copy())
+
+    def _set(self, trained: list[Trained]) -> None:
+        x = np.vstack([one.x for one in trained])
+        self.coef_ = x[:, : self.n_features_in_].copy()
+        self.intercept_ = x[:, -1].copy() if self.fit_intercept else np.zeros(len(trained))
+        self._keep(trained)
+
+
+def _refuse_numbers(y: Any) -> None:
+    if y.dtype.kind in "fO":  # of other types every value is a class
+        check_classification_targets(y)
+
+
+def _known_classes(given: ArrayLike | None, before: NDArray[Any] | None) -> NDArray[Any]:
+    """The classes of `partial_fit`, sorted."""
+    if given is None:
+        if before is None:
+            raise ValueError("classes=None: the first call of partial_fit must name all classes")
+        return before
+    classes = np.unique(np.asarray(given))
+    if before is not None and not np.array_equal(classes, before):
+        raise ValueError(f"classes={classes.tolist()} differ from {before.tolist()} of the first call; leave them out")
+    if classes.size < 2:
+        raise ValueError(f"classes={classes.tolist()} is a single class; a classifier needs two classes or more")
+    return classes

@@ -1,0 +1,224 @@
+"""A fitted estimator as a JSON file: names, sizes, coefficients and certificate, and nothing that runs when it is read.
+
+`save` writes it beside and renames, so that a file is always whole; `load` believes nothing it has not checked.
+"""
+
+import json
+import os
+from dataclasses import fields
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from reshuffle import __version__
+from reshuffle.data import Data
+from reshuffle.estimators import ShuffledSGDClassifier, ShuffledSGDRegressor
+from reshuffle.losses import LOSSES, get_loss
+
+FORMAT = "reshuffle model"
+FORMAT_VERSION = 1
+
+Model = ShuffledSGDClassifier | ShuffledSGDRegressor
+
+_ESTIMATORS: dict[str, Any] = {kind.__name__: kind for kind in (ShuffledSGDClassifier, ShuffledSGDRegressor)}
+
+
+def fit(data: Data, loss: str, **parameters: Any) -> Model:
+    """The estimator that the loss asks for, trained on data that was read from a file."""
+    if data.y is None:
+        raise ValueError(f"{data.name} has no labels to learn from")
+    y = data.y
+    if get_loss(loss).task == "regression":
+        model = ShuffledSGDRegressor(loss, **parameters)
+    else:
+        model = ShuffledSGDClassifier(loss, **parameters)
+        if y.dtype.kind == "f" and np.array_equal(y, np.rint(y)):  # in text a class 1 is read as the number 1.0
+            y = y.astype(np.int64)
+    model.fit(data.X, y)
+    if data.feature_names is not None:
+        model.feature_names_in_ = np.array(data.feature_names, dtype=object)
+    return model
+
+
+def quality(model: Model, predicted: Any, y: Any) -> str | None:
+    """How well predictions agree with labels, in words; None where there is nothing to compare them with."""
+    if y is None or (y.dtype.kind in "biuf") != (predicted.dtype.kind in "biuf"):
+        return None
+    if isinstance(model, ShuffledSGDClassifier):
+        return f"accuracy {np.mean(predicted == y):.4f} on {y.size} rows"
+    spread = float(np.sum((y - y.mean()) ** 2))
+    return None if spread == 0.0 else f"R² {1.0 - float(np.sum((y - predicted) ** 2)) / spread:.4f} on {y.size} rows"
+
+
+def save(model: Model, path: str | Path) -> None:
+    """Write a fitted model. Of its parameters, `callbacks` stay behind; of its attributes, `history_`."""
+    check_is_fitted(model)
+    names = getattr(model, "feature_names_in_", None)
+    content = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "reshuffle": __version__,
+        "estimator": type(model).__name__,
+        "parameters": _parameters(model),
+        "n_features": int(model.n_features_in_),
+        "feature_names": None if names is None else [str(name) for name in names],
+        "classes": _classes(model),
+        "coefficients": np.atleast_2d(model.coef_).tolist(),
+        "intercepts": np.atleast_1d(model.intercept_).tolist(),
+        "passes": model.n_iter_,
+        "step_size": _plain(model.step_size_),
+        "certified_gap": _plain(model.dual_gap_),
+        "certified_relative_gap": _plain(model.relative_gap_),
+    }
+    lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(value, allow_nan=False)}" for name, value in content.items())
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise ValueError(f"the folder {path.parent} of {path} does not exist; make it first")
+    beside = path.with_name(path.name + ".part")
+    beside.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+    os.replace(beside, path)
+
+
+def load(path: str | Path) -> Model:
+    """Read a model that `save` wrote: fitted, and equal to the last bit."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is not a model of reshuffle, or not all of one: {error}") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ValueError(f"{path} is not a model of reshuffle; `reshuffle fit` writes one")
+    version = content.get("format_version")
+    if version != FORMAT_VERSION:
+        raise ValueError(f"{path} has format version {version!r} and this reshuffle reads {FORMAT_VERSION}; use a newer reshuffle")
+    try:
+        return _model(content)
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise ValueError(f"{path} is damaged: {what}") from None
+
+
+def rows_for(model: Model, data: Data, *, labelled: bool) -> tuple[Any, Any]:
+    """X and y of data that a model is to predict, with the features it was trained on.
+
+    Sparse data may end early, as svmlight text does where the last features do not occur. A table without labels is known by its
+    width, unless it is said to be labelled: what was taken for its labels is its last feature.
+    """
+    X, y, d = data.X, data.y, int(model.n_features_in_)
+    if sp.issparse(X) and X.shape[1] < d:
+        X = X.copy()
+        X.resize((X.shape[0], d))
+    if data.feature_names is not None and X.shape[1] == d - 1 and not labelled:
+        X, y = np.column_stack([X, _numbers(data)]), None
+    if X.shape[1] != d:
+        raise ValueError(f"{data.name} has {X.shape[1]} features; the model was trained on {d}")
+    known = getattr(model, "feature_names_in_", None)
+    if known is not None and data.feature_names is not None:
+        for k, (name, wanted) in enumerate(zip(data.feature_names, known, strict=False)):
+            if name != wanted:
+                raise ValueError(f"{data.name}: feature {k} (counted from 0) is {name!r}, where the model has {str(wanted)!r}")
+    return X, y
+
+
+def _numbers(data: Data) -> Any:
+    try:
+        return np.asarray(data.y, dtype=np.float64)
+    except ValueError:
+        raise ValueError(f"{data.name} has {data.X.shape[1]} features; the model was trained on one more") from None
+
+
+def _parameters(model: Model) -> dict[str, Any]:
+    parameters = model.get_params()
+    del parameters["callbacks"]
+    loss = get_loss(model.loss)
+    if LOSSES.get(loss.name) is not type(loss):
+        raise ValueError(f"loss={str(loss)!r} is not built in, so a file cannot hold it; keep coef_ and intercept_ by other means")
+    parameters["loss"] = f"{loss.name}:{loss.parameter!r}" if fields(loss) else loss.name
+    weights = parameters.get("class_weight")
+    if isinstance(weights, dict):  # the keys of a JSON object are always text, and classes need not be
+        parameters["class_weight"] = [[_plain(name), float(weight)] for name, weight in weights.items()]
+    return {name: _plain(value, name) for name, value in parameters.items()}
+
+
+def _classes(model: Model) -> list[Any] | None:
+    if isinstance(model, ShuffledSGDRegressor):
+        return None
+    classes: list[Any] = model.classes_.tolist()
+    if not _one_kind(classes):
+        raise ValueError(
+            f"classes_ holds {classes[0]!r}; a file can hold classes that are all text, all numbers or all true and false"
+        )
+    return classes
+
+
+def _one_kind(classes: list[Any]) -> bool:
+    return any(all(type(name) is kind for name in classes) for kind in (str, bool, int, float))
+
+
+def _plain(value: Any, name: str = "") -> Any:
+    """The same in types that JSON has."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if not (value is None or isinstance(value, bool | int | float | str | list | tuple)):
+        raise ValueError(f"{name}={value!r} cannot be written to a file; set it to a number or a name first")
+    return value
+
+
+def _model(content: dict[str, Any]) -> Model:
+    parameters = dict(content["parameters"])
+    if isinstance(parameters.get("class_weight"), list):
+        parameters["class_weight"] = {name: float(weight) for name, weight in parameters["class_weight"]}
+    kind = _ESTIMATORS.get(content["estimator"])
+    if kind is None:
+        raise ValueError(f"estimator {content['estimator']!r} is not one of {', '.join(_ESTIMATORS)}")
+    model: Model = kind(**parameters)
+    model._checked_loss()
+    d, classes = content["n_features"], content["classes"]
+    if type(d) is not int or d < 1:
+        raise ValueError(f"n_features is {d!r}")
+    rows = 1
+    if isinstance(model, ShuffledSGDClassifier):
+        if not (isinstance(classes, list) and len(classes) > 1 and _one_kind(classes) and classes == sorted(set(classes))):
+            raise ValueError("classes must be two or more sorted names or numbers")
+        rows = len(classes) if len(classes) > 2 else 1
+        model.classes_ = np.array(classes)
+    coefficients = _array("coefficients", content["coefficients"], (rows, d))
+    intercepts = _array("intercepts", content["intercepts"], (rows,))
+    one = isinstance(model, ShuffledSGDRegressor)
+    model.coef_, model.intercept_ = (coefficients[0], float(intercepts[0])) if one else (coefficients, intercepts)
+    model.n_features_in_ = d
+    names = content["feature_names"]
+    if names is not None:
+        if not (isinstance(names, list) and len(names) == d and all(isinstance(name, str) for name in names)):
+            raise ValueError(f"feature_names must be {d} names")
+        model.feature_names_in_ = np.array(names, dtype=object)
+    model.n_iter_ = int(content["passes"])
+    model.step_size_ = _number_or_row("step_size", content["step_size"], rows)
+    model.dual_gap_ = _number_or_row("certified_gap", content["certified_gap"], rows)
+    model.relative_gap_ = _number_or_row("certified_relative_gap", content["certified_relative_gap"], rows)
+    return model
+
+
+def _array(name: str, values: Any, shape: tuple[int, ...]) -> Any:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} are not numbers") from None
+    if array.shape != shape:
+        raise ValueError(f"{name} have shape {array.shape}; the sizes in the file ask for {shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} are not all finite")
+    return array
+
+
+def _number_or_row(name: str, value: Any, rows: int) -> Any:
+    if value is None:
+        return None
+    if rows > 1:
+        return _array(name, value, (rows,))
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise ValueError(f"{name} is {value!r}, not a number")
+    return float(value)
