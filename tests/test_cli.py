@@ -141,6 +141,84 @@ def test_plan_prints_what_the_library_says():
     assert "eps=-1.0 must be a positive number" in run("plan", "breast_cancer", "--eps", -1, status=2)[1]
 
 
+SVMLIGHT = "+1 1:1 2:0.5 3:1\n-1 1:-1 3:2\n+1 1:2\n-1 1:-2 2:1\n"
+
+
+def test_fit_writes_a_model_that_predict_reads(tmp_path):
+    train, test, model = tmp_path / "train.svm", tmp_path / "test.svm", tmp_path / "model.json"
+    train.write_text(SVMLIGHT)
+    stdout, stderr = run("fit", train, "--loss", "logistic", "--alpha", 1e-2, "--out", model)
+    assert stdout.startswith(f"{model}: logistic on 4 x 3, ")
+    assert "certified relative gap" in stdout
+    assert len(stdout.splitlines()) == 1
+    assert stderr == ""
+    test.write_text("+1 1:1\n-1 1:-1\n+1 1:-3\n")  # the last features do not occur
+    stdout, stderr = run("predict", model, test)
+    assert stdout.split() == ["1", "-1", "-1"]
+    assert stderr == "accuracy 0.6667 on 3 rows\n"
+    header, *rows = run("predict", model, test, "--proba")[0].splitlines()
+    assert header.split("\t") == ["-1", "1"]
+    want = rs.models.load(model).predict_proba([[1, 0, 0], [-1, 0, 0], [-3, 0, 0]])
+    assert [[float(p) for p in row.split("\t")] for row in rows] == want.tolist()
+    test.write_text("+1 1:1 5:1\n")
+    assert "test.svm has 5 features; the model was trained on 3" in run("predict", model, test, status=2)[1]
+
+
+def test_fit_takes_words_names_and_several_classes(tmp_path):
+    table, model = tmp_path / "t.csv", tmp_path / "model.json"
+    table.write_text("kind,a,b\nred,1,2\ngreen,3,4\nblue,-5,6\nred,1,3\ngreen,4,4\nblue,-5,5\n")
+    run("fit", table, "--target", "kind", "--alpha", 1e-2, "--jobs", 2, "--out", model)
+    content = json.loads(model.read_text())
+    assert content["classes"] == ["blue", "green", "red"]
+    assert content["feature_names"] == ["a", "b"]
+    stdout, stderr = run("predict", model, table, "--target", "kind")
+    assert stdout.split() == ["red", "green", "blue", "red", "green", "blue"]
+    assert stderr == "accuracy 1.0000 on 6 rows\n"
+    (tmp_path / "new.csv").write_text("a,b\n1,2\n-5,6\n")  # no labels
+    assert run("predict", model, tmp_path / "new.csv") == ("red\nblue\n", "")
+    (tmp_path / "new.csv").write_text("b,a\n1,2\n-5,6\n")
+    assert "feature 0 (counted from 0) is 'b', where the model has 'a'" in run("predict", model, tmp_path / "new.csv", status=2)[1]
+
+
+def test_fit_is_a_regression_where_the_loss_asks_for_one(tmp_path):
+    model = tmp_path / "model.json"
+    stdout, _ = run(
+        "fit", "diabetes", "--loss", "huber:10", "--alpha", 1e-3, "--tol", 1e-2, "--verbose", "--no-intercept", "--out", model
+    )
+    back = rs.models.load(model)
+    assert len(stdout.splitlines()) == back.n_iter_ + 1
+    assert back.intercept_ == 0.0
+    stdout, stderr = run("predict", model, "diabetes")
+    del back.feature_names_in_
+    data = rs.load("diabetes")
+    assert [float(line) for line in stdout.split()] == [float(value) for value in back.predict(data.X)]
+    assert stderr.startswith("R² ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["fit", "digits", "--alpha", "0"], "alpha=0 leaves no certificate"),
+        (["fit", "digits", "--loss", "unit"], "loss='unit' is not for classification"),
+        (["fit", "digits", "--out", "nowhere/model.json"], "--out='nowhere/model.json': the folder nowhere does not exist"),
+        (["predict", "nowhere.json", "digits"], "nowhere.json"),
+        (["predict", __file__, "digits"], "is not a model of reshuffle"),
+    ],
+)
+def test_mistakes_of_models_end_in_one_clear_line(arguments, complaint):
+    stdout, stderr = run(*arguments, status=2)
+    assert stdout == ""
+    assert complaint in stderr
+    assert len(stderr.splitlines()) == 1
+
+
+def test_probabilities_need_the_logistic_loss_and_few_passes_are_warned_of(tmp_path):
+    model = tmp_path / "model.json"
+    _, stderr = run("fit", "breast_cancer", "--loss", "hinge", "--alpha", 1e-8, "--max-iter", 1, "--out", model)
+    assert stderr.startswith("reshuffle: warning: ShuffledSGDClassifier stopped at max_iter=1")
+    assert "--proba: loss='hinge' gives no probabilities" in run("predict", model, "breast_cancer", "--proba", status=2)[1]
+
+
 def test_help_and_version():
     assert run("--version")[0].strip() == rs.__version__
     assert "constants" in run("--help")[0]

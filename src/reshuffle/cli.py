@@ -204,6 +204,62 @@ def run(
 
 
 @app.command()
+def fit(
+    path: Source,
+    loss: LossName = "logistic",
+    alpha: Annotated[float, typer.Option(help="Weight of the regulariser (alpha/2)|x|², above 0.")] = 1e-4,
+    out: Annotated[Path, typer.Option(help="The model file to write, JSON.")] = Path("model.json"),
+    tol: Annotated[float, typer.Option(help="Stop at this certified relative gap.")] = 1e-3,
+    max_iter: Annotated[int, typer.Option(help="Passes over the data at most.")] = 1000,
+    seed: Seed = 0,
+    intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Add a column of ones.")] = True,
+    target: Target = None,
+    features: Features = None,
+    jobs: Annotated[int, typer.Option(help="Threads for more than two classes; -1 for all cores.")] = 1,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print a line for each pass.")] = False,
+) -> None:
+    """A linear model of a dataset, certified, as a file: a classifier or a regressor, as the loss asks."""
+    import numpy as np
+
+    from reshuffle import models
+
+    if not out.parent.is_dir():
+        raise ValueError(f"--out={str(out)!r}: the folder {out.parent} does not exist; make it first")
+    data = reshuffle.load(path, target=target, n_features=features)
+    options: dict[str, Any] = {"alpha": alpha, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
+    with _plain_warnings():
+        model = models.fit(data, loss, n_jobs=jobs, verbose=int(verbose), **options)
+    models.save(model, out)
+    n, d = data.X.shape
+    gap = float(np.max(model.relative_gap_))
+    print(f"{out}: {loss} on {n} x {d}, {model.n_iter_} passes, certified relative gap {gap:.1e}")
+
+
+@app.command()
+def predict(
+    model_file: Annotated[Path, typer.Argument(help="What `reshuffle fit` wrote.")],
+    path: Source,
+    proba: Annotated[bool, typer.Option("--proba", help="Probabilities, under a line that names the classes.")] = False,
+    target: Target = None,
+) -> None:
+    """One prediction a line; if the data has labels, the score goes to stderr."""
+    from reshuffle import models
+
+    model = models.load(model_file)
+    if proba and not hasattr(model, "predict_proba"):
+        raise ValueError(f"--proba: loss={model.loss!r} gives no probabilities; fit with --loss logistic")
+    X, y = models.rows_for(model, reshuffle.load(path, target=target), labelled=target is not None)
+    with _plain_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")  # they were compared above
+        predicted = model.predict(X)
+        table = [model.classes_, *model.predict_proba(X)] if proba else predicted[:, None]
+        quality = models.quality(model, predicted, y)
+    sys.stdout.writelines("\t".join(map(str, row.tolist())) + "\n" for row in table)
+    if quality is not None:
+        _say(quality)
+
+
+@app.command()
 def reproduce(
     target: Annotated[str, typer.Argument(help="table1, table2, figure1, figure2, figure3 or all.")],
     permutations: Annotated[int, typer.Option(help="Of each dataset in table2 and figure3.")] = 1000,
