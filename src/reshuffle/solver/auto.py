@@ -62,7 +62,7 @@ def solve(
     few = problem.dimension <= min(FEW_FEATURES, problem.n)
     passes_first = problem.smoothness is None or not few
     if passes_first:
-        dual_passes(problem, progress, *_dual_start(problem, x), seed=seed, patience=_PATIENCE[few])
+        dual_passes(problem, progress, *_dual_start(problem, x, x0 is not None), seed=seed, patience=_PATIENCE[few])
     if not progress.finished:
         grow = x0 is None and not passes_first
         newton(problem, progress, progress.x, seed=seed, grow=grow, width=_width(problem, reference))
@@ -71,11 +71,13 @@ def solve(
     )
 
 
-def _dual_start(problem: Problem, x: Vector) -> tuple[Vector, Vector]:
-    """The dual values of x or, where they bound the minimum worse, those of knowing nothing; and the point that belongs to them."""
+def _dual_start(problem: Problem, x: Vector, warm: bool) -> tuple[Vector, Vector]:
+    """The point to start dual passes from and its dual values: those of knowing nothing or, if x is warm and they bound the minimum
+    better, those of x.
+    """
     slopes = problem.duals(problem.margins(x))
     nothing = np.where(problem.squared_norms() > 0.0, 0.0, slopes)
-    dual = max((slopes, nothing), key=lambda u: lower_bound(problem, u)[0])
+    dual = max((slopes, nothing), key=lambda u: lower_bound(problem, u)[0]) if warm else nothing
     start = problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.l2)
     if problem.fit_intercept:
         start[-1] = x[-1]

@@ -231,7 +231,7 @@ def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Ve
     m, losses, l2 = batch.rows.size, batch.losses, batch.l2
     z = batch.margins(x)
     f = losses.total(z, z, 0.0) / m + 0.5 * float(l2 @ (x * x))
-    care, since = 0.0, 0
+    care, since, rounds = 0.0, 0, 0
     for _ in range(10**9 if final else 10):
         slopes, curvatures = losses.models(z, care)
         if care < 1.0 and curvatures.sum() <= 1e-9 * np.abs(slopes).sum():  # straight everywhere
@@ -254,9 +254,10 @@ def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Ve
         if not final and length == 1.0 and decrease < 0.05 * (progress.reference - f):
             return x
         since += 1
-        models_hold = abs(decrease + 0.5 * slope) <= 0.03 * abs(slope)
-        if length == 1.0 and (models_hold or since >= 3):
-            settled, since = losses.settle(z), 0
+        late = 1.0 + 0.05 * rounds  # settling too early can go round in a circle, so it gets rarer
+        models_hold = abs(decrease + 0.5 * slope) * late <= 0.03 * abs(slope)
+        if length == 1.0 and (models_hold or since >= 2.0 + late):
+            settled, since, rounds = losses.settle(z), 0, rounds + 1
             if settled is not None:
                 f = settled / m + 0.5 * float(l2 @ (x * x))
     return x
