@@ -6,7 +6,8 @@ from typing import Any
 import numba
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.extending import intrinsic
+from numba.core.types import FunctionType, WrapperAddressProtocol
+from numba.extending import intrinsic, typeof_impl
 
 Kernel = Callable[..., Any]
 
@@ -37,3 +38,26 @@ def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, index), emit
+
+
+class CFunction(WrapperAddressProtocol):
+    """A C function with its numba type kept: numba works the type of a plain one out anew in every call of a kernel, which takes
+    longer than a kernel on small data.
+    """
+
+    def __init__(self, function: Any) -> None:
+        self.function, self.kind, self._address = function, FunctionType(function._sig), function.address
+
+    def __call__(self, *arguments: float) -> Any:
+        return self.function.ctypes(*arguments)
+
+    def __wrapper_address__(self) -> int:
+        return int(self._address)
+
+    def signature(self) -> Any:
+        return self.function._sig
+
+
+@typeof_impl.register(CFunction)  # type: ignore[untyped-decorator]
+def _type_of_c_function(function: CFunction, context: Any) -> Any:
+    return function.kind

@@ -17,6 +17,7 @@ from reshuffle.solver.auto import best_constant, solve
 from reshuffle.solver.dual import passes_to_go
 from reshuffle.solver.newton import batch_sizes, hessian, sample_by_curvature
 from reshuffle.solver.progress import rows_of
+from reshuffle.solver.span import Span
 
 NAMES = [name for name in LOSSES if name != "unit"]
 KINKED = [name for name in NAMES if get_loss(name).smoothness is None]
@@ -125,7 +126,7 @@ def test_never_certifies_what_it_has_not_reached(name, n, d, seed, scale, l2, in
 
 
 def test_many_features_start_with_dual_passes_and_few_with_steps_on_batches():
-    wide = solve(problem("logistic", n=40, d=90, l2=0.1), tol=1e-4)
+    wide = solve(problem("logistic", n=220, d=300, l2=0.1), tol=1e-4)
     assert wide.converged
     tall = solve(problem("logistic", n=3000, d=5), tol=1e-6)
     assert len(tall.history) <= 3
@@ -139,6 +140,23 @@ def test_heavy_rows_and_unscaled_features_converge(name):
     y = np.where(X @ (rng.standard_normal(20) / np.logspace(-3, 3, 20)) > 0, 1, -1)
     for alpha in (1 / 400, 10 / 400):
         assert solve(rs.Problem(X, y, loss=name, l2=alpha), tol=1e-6, max_iter=200).converged
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("repeated", [False, True])
+def test_the_span_of_few_rows_holds_the_same_problem(kind, intercept, repeated):
+    p = problem("logistic", n=12, d=30, kind=kind, intercept=intercept, weighted=True)
+    if repeated:
+        p = rs.Problem(p.X[np.repeat(np.arange(6), 2)], p.y, l2=p.l2, fit_intercept=intercept)
+    span, rng = Span(p), np.random.default_rng(0)
+    b = rng.standard_normal(span.problem.dimension)
+    assert p.objective(span.outside(b)) == pytest.approx(span.problem.objective(b), rel=1e-12)
+    np.testing.assert_allclose(span.inside(span.outside(b)), b, atol=1e-9)
+    sharp = solve(p, tol=1e-9)
+    assert sharp.converged
+    assert np.linalg.norm(p.gradient(sharp.x)) < 1e-4
+    assert len(solve(p, tol=1e-9, x0=sharp.x).history) <= len(sharp.history)
 
 
 def test_where_dual_passes_stall_steps_take_over():

@@ -88,21 +88,30 @@ def compiled(loss: Loss, function: str) -> Any:
 
 @cache
 def _as_c_function(plain: Any) -> Any:
-    from numba import cfunc, float64
+    from numba import cfunc
 
-    signature = float64(*[float64] * plain.__code__.co_argcount)
+    from reshuffle._compiled import CFunction
+
     try:
-        return cfunc(signature, cache=True)(plain)
+        return CFunction(cfunc(_signature(plain), cache=True)(plain))
     except RuntimeError:  # numba found no folder to cache in
-        return cfunc(signature)(plain)
+        return CFunction(cfunc(_signature(plain))(plain))
 
 
 @cache
 def _substitute(function: str, derivative: Any) -> Any:
-    from numba import cfunc, float64
+    from numba import cfunc
 
-    plain = _SUBSTITUTES[function](derivative)
-    return cfunc(float64(*[float64] * plain.__code__.co_argcount))(plain)
+    from reshuffle._compiled import CFunction
+
+    plain = _SUBSTITUTES[function](derivative.function)
+    return CFunction(cfunc(_signature(plain))(plain))
+
+
+def _signature(plain: Any) -> Any:
+    from numba import float64
+
+    return float64(*[float64] * plain.__code__.co_argcount)
 
 
 def _slope(derivative: Any) -> Any:

@@ -2,11 +2,10 @@
 
 Two engines, one measure of progress. With few features the models' Hessian is cheap, and `newton` needs one to four passes over all
 rows. With many, `dual_passes` come first: on text they gain a digit a pass; where they stall (heavy rows, strong correlations),
-`newton` takes over from where they are.
+`newton` takes over from where they are. Few rows with many features are as good as few features: see `span`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,25 +17,14 @@ from reshuffle.problem import Problem
 from reshuffle.solver.algorithm import starting_point
 from reshuffle.solver.dual import dual_passes
 from reshuffle.solver.newton import FEW_FEATURES, newton
-from reshuffle.solver.progress import Progress
+from reshuffle.solver.progress import Progress, Solution
 from reshuffle.solver.run import Epoch
+from reshuffle.solver.span import FEW_ROWS, Span
 
 Vector = NDArray[np.float64]
 
+_SMALL = 4096  # numbers in the data
 _PATIENCE = {True: 3.0, False: 12.0}  # in dual passes: what newton would cost with few features, and with many
-
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """What `solve` found, and how good it is for certain."""
-
-    x: Vector  #: the d coefficients, then the intercept if there is one
-    dual: Vector  #: a feasible dual point
-    f: float  #: f(x)
-    gap: float  #: f(x) - min f is at most this
-    relative_gap: float  #: gap over what x gains on the best constant model
-    history: list[Epoch]
-    converged: bool  #: whether relative_gap <= tol
 
 
 def solve(
@@ -58,17 +46,25 @@ def solve(
     constant, reference = best_constant(problem)
     if x0 is None and problem.fit_intercept:
         x[-1] = constant
-    progress = Progress(problem, x, reference, tol, max_iter, callback)
+    progress = Progress(problem, x, reference, tol=tol, max_iter=max_iter, small=problem.X.size <= _SMALL, callback=callback)
+    _pursue(problem, progress, warm=x0 is not None, seed=seed)
+    return progress.solution()
+
+
+def _pursue(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> None:
+    """From where `progress` is to where it is finished; `warm` says that this is a place worth keeping."""
+    if problem.n <= FEW_ROWS and problem.d > problem.n:
+        span = Span(problem)
+        inner = progress.of(span.problem, span.inside(progress.x))
+        _pursue(span.problem, inner, warm=warm, seed=seed)
+        progress.adopt(span.outside(inner.x), inner.dual, inner.history)
+        warm = True
     few = problem.dimension <= min(FEW_FEATURES, problem.n)
-    passes_first = problem.smoothness is None or not few
-    if passes_first:
-        dual_passes(problem, progress, *_dual_start(problem, x, x0 is not None), seed=seed, patience=_PATIENCE[few])
+    if not progress.finished and (problem.smoothness is None or not few):
+        dual_passes(problem, progress, *_dual_start(problem, progress.x, warm), seed=seed, patience=_PATIENCE[few])
+        warm = True
     if not progress.finished:
-        grow = x0 is None and not passes_first
-        newton(problem, progress, progress.x, seed=seed, grow=grow, width=_width(problem, reference))
-    return Solution(
-        progress.x, progress.dual, progress.f, progress.gap, progress.relative_gap, progress.history, progress.converged
-    )
+        newton(problem, progress, progress.x, seed=seed, grow=not warm, width=_width(problem, progress.reference))
 
 
 def _dual_start(problem: Problem, x: Vector, warm: bool) -> tuple[Vector, Vector]:

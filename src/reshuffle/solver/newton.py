@@ -31,7 +31,7 @@ _STREAM = 1  # of the random numbers; stream 0 orders the passes
 class Losses:
     """The smooth losses of a batch."""
 
-    wary = True  #: whether models take care after a step that was too long
+    exact = True  #: whether `total` sums the losses themselves; then models take care after a step that was too long
 
     def __init__(self, problem: Problem, rows: NDArray[np.int64]) -> None:
         loss = problem.loss
@@ -61,7 +61,7 @@ class Rounded(Losses):
     z = t. The multiplier v moves to the slope after every full step, and the width shrinks, so that the rounding fades out.
     """
 
-    wary = False  # the rounding bends every model enough
+    exact = False  # and the rounding bends every model enough
 
     def __init__(self, problem: Problem, rows: NDArray[np.int64], width: float, multipliers: Vector) -> None:
         super().__init__(problem, rows)
@@ -142,12 +142,12 @@ class Batch:
             return lambda r: r / diagonal
         chosen, kept = sample_by_curvature(curvatures, self._limit)
         H = hessian(self.problem, self.rows[chosen], kept) / self.rows.size
-        diagonal = np.diag_indices(H.shape[0])
-        ridge, plain = 0.0, H[diagonal] + self.l2
+        diagonal = H.reshape(-1)[:: H.shape[0] + 1]  # a view
+        ridge, plain = 0.0, diagonal + self.l2
         while (
             True
         ):  # curvatures that vanish leave the intercept, and rounding may leave what a tiny l2 bears, without a positive pivot
-            H[diagonal] = plain + ridge
+            diagonal[:] = plain + ridge
             factor, failed = lapack.dpotrf(H.T, lower=0, clean=0)
             if not failed:
                 return lambda r: lapack.dpotrs(factor, r, lower=0)[0]
@@ -182,6 +182,8 @@ def sample_by_curvature(curvatures: Vector, limit: int) -> tuple[NDArray[np.int6
     """About `limit` of the rows, each with a chance in proportion to its curvature, and curvatures that make up for those left out.
     Where the model is sure of most rows, few of them bend at all, and the sample is nearly everything that counts.
     """
+    if curvatures.size <= 2 * limit:
+        return np.arange(curvatures.size), curvatures
     bent = np.flatnonzero(curvatures > 1e-8 * curvatures.max(initial=0.0))
     kept = curvatures[bent]
     if bent.size <= 2 * limit:
@@ -246,12 +248,14 @@ def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Ve
         s, along = batch.direction(gradient, curvatures, enough)
         slope = float(gradient @ s)
         length, new = _line_search(batch, z, along, f, x, s, slope)
-        if losses.wary:
+        if losses.exact:
             care = 1.0 if length < 0.5 else 0.25 * care if length == 1.0 else care
         decrease, x, z, f = f - new, x + length * s, z + length * along, new
-        if final and progress.offer(x, z, lambda: (slopes + curvatures * along) / losses.weights, far=-slope):  # noqa: B023
-            return x
-        if not final and length == 1.0 and decrease < 0.05 * (progress.reference - f):
+        if final:
+            true = f if losses.exact else progress.problem.objective_at(z, x)
+            if progress.offer(x, true, lambda: (slopes + curvatures * along) / losses.weights, far=-slope):  # noqa: B023
+                return x
+        if not final and length == 1.0 and decrease < 0.1 * (progress.reference - f):
             return x
         since += 1
         late = 1.0 + 0.05 * rounds  # settling too early can go round in a circle, so it gets rarer

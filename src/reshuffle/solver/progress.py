@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from reshuffle.solver.run import Epoch
 
 Vector = NDArray[np.float64]
 
-_SMALL, _ROUNDING = 4096, 1e-15  # numbers in the data; relative gap
+_ROUNDING = 1e-15
 
 
 def rows_of(problem: Problem) -> Any:
@@ -22,23 +23,47 @@ def rows_of(problem: Problem) -> Any:
     return problem.csr if sp.issparse(problem.X) else (problem.X,)
 
 
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What `solve` found, and how good it is for certain."""
+
+    x: Vector  #: the d coefficients, then the intercept if there is one
+    dual: Vector  #: a feasible dual point
+    f: float  #: f(x)
+    gap: float  #: f(x) - min f is at most this
+    relative_gap: float  #: gap over what x gains on the best constant model
+    history: list[Epoch]
+    converged: bool  #: whether relative_gap <= tol
+
+
 class Progress:
     """Takes points with dual values, keeps the best of both, and says when the certified relative gap is at most tol.
 
-    The gap is relative to what has been gained over `reference`, the value of the best constant model. On data so small that a
+    The gap is relative to what has been gained over `reference`, the value of the best constant model. On `small` data, where a
     step costs next to nothing, steps go on until rounding ends them: nobody who repeats such a fit wants to see another answer.
     """
 
     def __init__(
-        self, problem: Problem, x: Vector, reference: float, tol: float, max_iter: int, callback: Callable[[Epoch], None] | None
+        self,
+        problem: Problem,
+        x: Vector,
+        reference: float,
+        *,
+        tol: float,
+        max_iter: int,
+        small: bool,
+        callback: Callable[[Epoch], None] | None,
     ) -> None:
-        self._problem, self._tol, self._max_iter, self._callback = problem, tol, max_iter, callback
-        self._aim = min(tol, _ROUNDING) if problem.X.size <= _SMALL else tol
-        self._began = time.perf_counter()
-        self.reference = reference
+        self.problem, self.reference, self._tol, self._small = problem, reference, tol, small
+        self._max_iter, self._callback, self._began = max_iter, callback, time.perf_counter()
         self.x, self.dual = x, np.zeros(problem.n)
         self.f, self.bound = np.inf, -np.inf
         self.history: list[Epoch] = []
+
+    def of(self, problem: Problem, x: Vector) -> "Progress":
+        """The same pursuit in another form of the problem."""
+        options: dict[str, Any] = {"tol": self._tol, "max_iter": self._max_iter, "small": self._small, "callback": self._callback}
+        return Progress(problem, x, self.reference, **options)
 
     @property
     def gap(self) -> float:
@@ -52,7 +77,7 @@ class Progress:
     @property
     def target(self) -> float:
         """The gap to aim for."""
-        return self._aim * self.gain
+        return (min(self._tol, _ROUNDING) if self._small else self._tol) * self.gain
 
     @property
     def relative_gap(self) -> float:
@@ -69,21 +94,20 @@ class Progress:
 
     def certificate_can_bear(self, residual: Vector) -> bool:
         """Whether a gradient of this size at the dual point would cost the certificate no more than a tenth of the target."""
-        coefficients = residual[: self._problem.d]
-        return float(coefficients @ coefficients) <= 0.2 * self._problem.l2 * self.target
+        coefficients = residual[: self.problem.d]
+        return float(coefficients @ coefficients) <= 0.2 * self.problem.l2 * self.target
 
-    def offer(self, x: Vector, z: Vector, dual: Callable[[], Vector], far: float = 0.0) -> bool:
-        """x with its margins z, and dual values, which need not be feasible; returns `finished`.
+    def offer(self, x: Vector, f: float, dual: Callable[[], Vector], far: float = 0.0) -> bool:
+        """x with f(x), and dual values, which need not be feasible; returns `finished`.
 
         far : how much f was expected to fall on the way to x. As steps converge quadratically, f - min f is then about the square
             of it (relative to the gain); where that is hopeless, no lower bound is computed.
         """
-        f = self._problem.objective_at(z, x)
         if f < self.f:
             self.x, self.f = x.copy(), f
         last = len(self.history) + 1 == self._max_iter
         if last or far * far <= 30.0 * self.target * self.gain:
-            bound, feasible = lower_bound(self._problem, dual())
+            bound, feasible = lower_bound(self.problem, dual())
             if bound > self.bound:
                 self.bound, self.dual = bound, feasible
         gap = self.gap if np.isfinite(self.bound) else None
@@ -91,3 +115,12 @@ class Progress:
         if self._callback is not None:
             self._callback(self.history[-1])
         return self.finished
+
+    def adopt(self, x: Vector, dual: Vector, history: list[Epoch]) -> None:
+        """What was found in another form of the problem; f and the bound are computed anew."""
+        self.x, self.f = x, self.problem.objective(x)
+        self.bound, self.dual = lower_bound(self.problem, dual)
+        self.history = history
+
+    def solution(self) -> Solution:
+        return Solution(self.x, self.dual, self.f, self.gap, self.relative_gap, self.history, self.converged)

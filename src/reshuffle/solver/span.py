@@ -1,0 +1,46 @@
+"""Few rows and many features: the same problem in the span of its rows, where it has no more coefficients than rows.
+
+The minimiser is a combination of rows, x = A'c. With A A' = L L', x stands for the b with A x = L b, |x| = |b|: losses, regulariser
+and dual are those of a problem with the n x n matrix L for data.
+"""
+
+import copy
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from reshuffle.problem import Problem
+
+Vector = NDArray[np.float64]
+
+FEW_ROWS = 200  # up to here A A' costs less than the passes it saves
+
+
+class Span:
+    """A problem seen in the span of its rows."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._whole = problem
+        X = problem.X.astype(np.float64)
+        products = (X @ X.T).toarray() if sp.issparse(X) else X @ X.T
+        squares, vectors = eigh(products, check_finite=False)
+        kept = squares > 1e-14 * max(squares[-1], 1e-300)
+        kept[-1] = True  # data of zeros alone still needs a column
+        self._lengths, self._vectors = np.sqrt(np.maximum(squares[kept], 1e-300)), vectors[:, kept]
+        self.problem = copy.copy(problem)
+        self.problem.X = np.ascontiguousarray(self._vectors * np.sqrt(np.maximum(squares[kept], 0.0)))
+
+    def inside(self, x: Vector) -> Vector:
+        """The point that stands for the part of x in the span."""
+        d = self._whole.d
+        along = self._whole.margins(x) - (x[d] if self._whole.fit_intercept else 0.0)
+        return np.append(self._vectors.T @ along / self._lengths, x[d:])
+
+    def outside(self, b: Vector) -> Vector:
+        """The x that b stands for."""
+        k = self._lengths.size
+        x = self._whole.transposed(self._vectors @ (b[:k] / self._lengths))
+        x[self._whole.d :] = b[k:]
+        return x
