@@ -200,7 +200,7 @@ def test_fit_is_a_regression_where_the_loss_asks_for_one(tmp_path):
     [
         (["fit", "digits", "--alpha", "0"], "alpha=0 leaves no certificate"),
         (["fit", "digits", "--loss", "unit"], "loss='unit' is not for classification"),
-        (["fit", "digits", "--out", "nowhere/model.json"], "--out='nowhere/model.json': the folder nowhere does not exist"),
+        (["fit", "digits", "--out", "nowhere/model.json"], "--out 'nowhere/model.json': the folder 'nowhere' does not exist"),
         (["predict", "nowhere.json", "digits"], "nowhere.json"),
         (["predict", __file__, "digits"], "is not a model of reshuffle"),
     ],

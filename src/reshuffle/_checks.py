@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
 
 def whole_number(name: str, value: Any, smallest: int, largest: int | None = None) -> int:
@@ -34,3 +35,15 @@ def refuse_non_finite(name: str, X: Any) -> None:
         if sp.issparse(X):
             row = int(np.searchsorted(X.indptr, row, side="right")) - 1
         raise ValueError(f"{name} holds {bad} in row {row} (counted from 0); remove or fill NaN and infinity first")
+
+
+def starting_point(x0: ArrayLike | None, dimension: int) -> NDArray[np.float64]:
+    """A copy of x0, or zero where there is none."""
+    if x0 is None:
+        return np.zeros(dimension)
+    x = np.array(x0, dtype=np.float64)
+    if x.shape != (dimension,):
+        raise ValueError(f"x0 has shape {x.shape}; this problem takes ({dimension},), the intercept last if there is one")
+    if not np.isfinite(x).all():
+        raise ValueError("x0 holds values that are not finite")
+    return x

@@ -222,9 +222,9 @@ def fit(
     import numpy as np
 
     from reshuffle import models
+    from reshuffle._output import check_output
 
-    if not out.parent.is_dir():
-        raise ValueError(f"--out={str(out)!r}: the folder {out.parent} does not exist; make it first")
+    check_output(out, "--out")
     data = reshuffle.load(path, target=target, n_features=features)
     options: dict[str, Any] = {"alpha": alpha, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
     with _plain_warnings():

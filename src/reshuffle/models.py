@@ -4,7 +4,6 @@
 """
 
 import json
-import os
 from dataclasses import fields
 from math import isfinite
 from pathlib import Path
@@ -15,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from reshuffle import __version__
+from reshuffle._output import write_whole
 from reshuffle.data import Data
 from reshuffle.estimators import ShuffledSGDClassifier, ShuffledSGDRegressor
 from reshuffle.losses import LOSSES, get_loss
@@ -75,12 +75,7 @@ def save(model: Model, path: str | Path) -> None:
         "certified_relative_gap": _plain(model.relative_gap_),
     }
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(value, allow_nan=False)}" for name, value in content.items())
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise ValueError(f"the folder {path.parent} of {path} does not exist; make it first")
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
-    os.replace(beside, path)
+    write_whole(path, f"{{\n{lines}\n}}\n")
 
 
 def load(path: str | Path) -> Model:

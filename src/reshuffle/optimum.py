@@ -1,7 +1,8 @@
 """x*, and what the theorems ask of it: D = |x_0 - x*|, sigma* and |y*|. Solved to high accuracy, and honest about how high.
 
-Smooth losses: L-BFGS on columns scaled to unit norm, then Newton steps where the Hessian is small enough to form. Losses made of
-straight pieces without l2: a linear program. A Lipschitz loss with l2 is refused, as no theorem covers it.
+Smooth losses: `auto.solve` with l2, L-BFGS on columns scaled to unit norm without, then Newton steps where the Hessian is small
+enough to form. Losses made of straight pieces without l2: a linear program. A Lipschitz loss with l2 is
+refused, as no theorem covers it.
 """
 
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 from scipy.optimize import minimize as scipy_minimize
 
+from reshuffle.auto import solve
 from reshuffle.certificate import duality_gap
 from reshuffle.problem import Problem
 
@@ -45,7 +47,8 @@ def measure(problem: Problem, x0: ArrayLike | None = None) -> Optimum:
     start = np.zeros(problem.dimension) if x0 is None else np.asarray(x0, dtype=np.float64)
     if problem.smoothness is None:
         return _measure_pieces(problem, start)
-    x = _newton(problem, _lbfgs(problem, start))
+    near = solve(problem, tol=1e-12, max_iter=5000).x if problem.l2 > 0.0 else _lbfgs(problem, start)
+    x = _newton(problem, near)
     initial = float(np.linalg.norm(problem.gradient(start)))
     final = float(np.linalg.norm(problem.gradient(x)))
     duals = problem.sample_weight * problem.duals(problem.margins(x))

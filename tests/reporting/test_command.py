@@ -10,7 +10,8 @@ import time
 import pytest
 
 import reshuffle as rs
-from reshuffle.reporting import check_before_work, files, page
+from reshuffle._output import check_output, write_whole
+from reshuffle.reporting import check_before_work, page
 from tests.reporting.conftest import COMMAND
 
 
@@ -38,7 +39,7 @@ def test_it_writes_one_file_under_six_megabytes_and_prints_its_path(tmp_path):
     ("arguments", "complaint"),
     [
         ({"output": "nowhere/report.html"}, "the folder 'nowhere' does not exist; make it first"),
-        ({"output": "."}, "output '.' is a folder; name a file, for example 'report.html'"),
+        ({"output": "."}, "output '.' is a folder; name a file in it"),
         ({"eps": 0.0}, "eps=0.0 must be a positive number"),
         ({"eps": float("nan")}, "eps=nan must be a positive number"),
         ({"permutations": 0}, "permutations=0"),
@@ -72,11 +73,11 @@ def test_an_earlier_page_is_never_lost_or_half_overwritten(tmp_path, monkeypatch
     out.write_text("earlier")
     monkeypatch.setattr(os, "replace", lambda *paths: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        files.write(out, "later")
+        write_whole(out, "later")
     assert out.read_text() == "earlier"
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
     monkeypatch.undo()
-    files.write(out, "later")
+    write_whole(out, "later")
     assert out.read_text() == "later"
 
 
@@ -84,7 +85,7 @@ def test_an_earlier_page_is_never_lost_or_half_overwritten(tmp_path, monkeypatch
 def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(ValueError, match="cannot be written to"):
-        files.check(tmp_path / "report.html")
+        check_output(tmp_path / "report.html")
 
 
 def test_ctrl_c_leaves_an_earlier_page_as_it_was(tmp_path):

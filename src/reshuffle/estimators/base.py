@@ -22,12 +22,12 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from reshuffle._checks import whole_number
+from reshuffle.epoch import Epoch
 from reshuffle.estimators import training
 from reshuffle.estimators.training import Trained
 from reshuffle.losses import LOSSES, Loss, Task, get_loss
 from reshuffle.orders import Order, make_order
 from reshuffle.problem import Problem
-from reshuffle.solver.run import Epoch
 
 Vector = NDArray[np.float64]
 

@@ -206,7 +206,8 @@ class ShuffledSGDClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 
 
 def _refuse_numbers(y: Any) -> None:
-    if y.dtype.kind in "fO":  # of other types every value is a class
+    # of whole numbers and text every value is a class; what else may be one, scikit-learn decides, which takes it long
+    if y.dtype.kind == "O" or (y.dtype.kind == "f" and not np.array_equal(y, np.rint(y))):
         check_classification_targets(y)
 
 

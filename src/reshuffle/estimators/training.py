@@ -4,20 +4,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle import theory
-from reshuffle.certificate import balanced_duals, duality_gap
+from reshuffle.auto import best_constant, relative_gap, solve
+from reshuffle.certificate import duality_gap
+from reshuffle.epoch import Epoch
 from reshuffle.optimum import measure
 from reshuffle.orders import Order
 from reshuffle.problem import Problem
 from reshuffle.solver.algorithm import Average, run_epochs
-from reshuffle.solver.auto import solve
 from reshuffle.solver.passes import Passes
-from reshuffle.solver.run import Epoch
 from reshuffle.solver.steps import StepSize, plan_steps
 from reshuffle.spectral import constants
 
@@ -58,7 +57,7 @@ def train_sgd(
     mean, dual, passes = Average("epoch", len(steps), x.size), np.zeros(problem.n), Passes(problem, rule, batch_size)
     history: list[Epoch] = []
     relative: float | None = None
-    scale = _Scale(problem) if problem.l2 > 0.0 else None
+    reference = best_constant(problem)[1]
 
     def evaluate(epoch: int) -> tuple[float, float | None]:
         point = mean.point(x)
@@ -68,8 +67,8 @@ def train_sgd(
         nonlocal relative
         if report is not None:
             report(record)
-        if scale is not None and record.f is not None and record.gap is not None:
-            relative = scale.relative(record.f, record.gap)
+        if record.f is not None and record.gap is not None:
+            relative = relative_gap(record.f, record.gap, reference)
             if relative <= tol:
                 raise _Reached
 
@@ -118,21 +117,3 @@ def step_for_one_epoch(problem: Problem, rule: Order, x: Vector) -> float:
 
 class _Reached(Exception):
     """The certified relative gap is at most tol."""
-
-
-class _Scale:
-    """What a gap is compared with: the decrease of f from the best constant prediction (the intercept alone, or 0 without one)."""
-
-    def __init__(self, problem: Problem) -> None:
-        self._zero = problem.objective(np.zeros(problem.dimension))
-        self._constant = self._zero
-        if problem.fit_intercept:  # strong duality for x = 0: the dual value of balanced duals is the minimum over the intercept
-            duals = balanced_duals(problem, np.zeros(problem.n))
-            self._constant = -float(problem.sample_weight @ problem.conjugates(duals)) / problem.n
-
-    def relative(self, f: float, gap: float) -> float:
-        """An upper bound of (f - min f) / (f_constant - min f); 0 where the gap is no more than rounding."""
-        if gap <= 1e-12 * self._zero:
-            return 0.0
-        decrease = self._constant - f + gap
-        return gap / decrease if decrease > 0.0 else inf

@@ -5,7 +5,8 @@ numbers (what is measured) -> recommendation, sentences, figures (what is said o
 
 from pathlib import Path
 
-from reshuffle.reporting import files, page
+from reshuffle._output import check_output
+from reshuffle.reporting import page
 from reshuffle.reporting.numbers import Report, check_settings, report
 
 __all__ = ["Report", "check_before_work", "report"]
@@ -14,5 +15,5 @@ __all__ = ["Report", "check_before_work", "report"]
 def check_before_work(output: str | Path, *, loss: str, l2: float, eps: float, permutations: int, seed: int) -> None:
     """Refuse what cannot end in a page before the data is even read."""
     page.require()
-    files.check(output)
+    check_output(output)
     check_settings(loss=loss, l2=l2, eps=eps, permutations=permutations, seed=seed)

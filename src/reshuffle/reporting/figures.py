@@ -118,8 +118,8 @@ def _constants(report: Report) -> Figure:
     largest, hat, tilde = sentences.symbols(report)
     b = [row.batch_size for row in report.batches]
     data = [
-        _line(f"{largest}/{hat}", b, [row.over_hat for row in report.batches], "$rr", markers=True),
-        _line(f"{largest}/{tilde}", b, [row.over_til for row in report.batches], "$ig", markers=True),
+        _line(f"{largest}/{hat} (order)", b, [row.over_hat for row in report.batches], "$rr", markers=True),
+        _line(f"{largest}/{tilde} (batches)", b, [row.over_til for row in report.batches], "$ig", markers=True),
     ]
     if report.til_exponent is not None:
         ends, alpha, start = [b[0], b[-1]], report.til_exponent, report.batches[0].over_til

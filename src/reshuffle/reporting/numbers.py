@@ -9,6 +9,7 @@ import numpy as np
 
 from reshuffle import __version__, theory
 from reshuffle._checks import whole_number
+from reshuffle._output import write_whole
 from reshuffle.data import Data
 from reshuffle.experiments.table1 import Complexity, complexities
 from reshuffle.losses import Loss, get_loss
@@ -102,9 +103,7 @@ class Report:
 
     def save(self, path: Any) -> None:
         """Write the page. An earlier one stays as it is until the new one is complete."""
-        from reshuffle.reporting.files import write
-
-        write(path, self.html())
+        write_whole(path, self.html())
 
 
 def report(

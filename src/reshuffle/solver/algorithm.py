@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reshuffle import __version__
-from reshuffle._checks import whole_number
+from reshuffle._checks import starting_point, whole_number
 from reshuffle.certificate import duality_gap
+from reshuffle.epoch import Epoch
 from reshuffle.optimum import Optimum, measure
 from reshuffle.orders import Order, Permutations, make_order
 from reshuffle.problem import Problem
 from reshuffle.solver.checkpoint import Checkpoint
 from reshuffle.solver.passes import Passes
-from reshuffle.solver.run import DivergenceError, Epoch, Run
+from reshuffle.solver.run import DivergenceError, Run
 from reshuffle.solver.steps import StepSize, plan_steps
 from reshuffle.spectral.journal import data_hash
 
@@ -157,17 +158,6 @@ def run_epochs(
         spent += time.perf_counter() - began
         history.append(Epoch(epoch + 1, steps[epoch], *evaluate(epoch), spent))
         finished(history[-1])
-
-
-def starting_point(x0: ArrayLike | None, dimension: int) -> Vector:
-    if x0 is None:
-        return np.zeros(dimension)
-    x = np.array(x0, dtype=np.float64)
-    if x.shape != (dimension,):
-        raise ValueError(f"x0 has shape {x.shape}; this problem takes ({dimension},), the intercept last if there is one")
-    if not np.isfinite(x).all():
-        raise ValueError("x0 holds values that are not finite")
-    return x
 
 
 def _settings(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.solver.run import Epoch
+from reshuffle.epoch import Epoch
 
 
 class Checkpoint:

@@ -6,10 +6,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle._checks import whole_number
+from reshuffle._checks import starting_point, whole_number
+from reshuffle.epoch import Epoch
 from reshuffle.orders import Permutations, make_order
-from reshuffle.solver.algorithm import Average, run_epochs, starting_point
-from reshuffle.solver.run import Epoch, Run
+from reshuffle.solver.algorithm import Average, run_epochs
+from reshuffle.solver.run import Run
 from reshuffle.solver.steps import StepSize, plan_steps
 from reshuffle.spectral.rows import batch_starts
 

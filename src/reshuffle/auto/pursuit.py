@@ -11,15 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from reshuffle._checks import whole_number
+from reshuffle._checks import starting_point, whole_number
+from reshuffle.auto.dual import dual_passes
+from reshuffle.auto.newton import FEW_FEATURES, newton
+from reshuffle.auto.progress import Progress, Solution
+from reshuffle.auto.span import FEW_ROWS, Span
 from reshuffle.certificate import lower_bound
+from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
-from reshuffle.solver.algorithm import starting_point
-from reshuffle.solver.dual import dual_passes
-from reshuffle.solver.newton import FEW_FEATURES, newton
-from reshuffle.solver.progress import Progress, Solution
-from reshuffle.solver.run import Epoch
-from reshuffle.solver.span import FEW_ROWS, Span
 
 Vector = NDArray[np.float64]
 

@@ -15,11 +15,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from reshuffle.auto import _rows
+from reshuffle.auto.progress import Progress, rows_of
 from reshuffle.losses.base import compiled
 from reshuffle.orders import generator
 from reshuffle.problem import Problem
-from reshuffle.solver import _rows
-from reshuffle.solver.progress import Progress, rows_of
 
 Vector = NDArray[np.float64]
 

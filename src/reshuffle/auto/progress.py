@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from reshuffle.certificate import lower_bound
+from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
-from reshuffle.solver.run import Epoch
 
 Vector = NDArray[np.float64]
 
@@ -21,6 +21,16 @@ _ROUNDING = 1e-15
 def rows_of(problem: Problem) -> Any:
     """The rows as the kernels of `_rows` take them."""
     return problem.csr if sp.issparse(problem.X) else (problem.X,)
+
+
+def gain(f: float, reference: float) -> float:
+    """What f has gained on the best constant model, and not less than what rounding could make of it."""
+    return max(reference - f, 1e-10 * abs(reference)) if np.isfinite(f) else abs(reference)
+
+
+def relative_gap(f: float, gap: float, reference: float) -> float:
+    """A certified gap over what there was to gain: an upper bound of (f - min f) / (reference - min f)."""
+    return 0.0 if gap == 0.0 else gap / max(gain(f, reference), 1e-300)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,22 +80,21 @@ class Progress:
         return max(self.f - self.bound, 0.0)
 
     @property
-    def gain(self) -> float:
-        """f(constant) - f(x), and not less than what rounding could make of it."""
-        return max(self.reference - self.f, 1e-10 * abs(self.reference)) if np.isfinite(self.f) else abs(self.reference)
-
-    @property
     def target(self) -> float:
         """The gap to aim for."""
-        return (min(self._tol, _ROUNDING) if self._small else self._tol) * self.gain
+        return (min(self._tol, _ROUNDING) if self._small else self._tol) * self._gain
+
+    @property
+    def _gain(self) -> float:
+        return gain(self.f, self.reference)
 
     @property
     def relative_gap(self) -> float:
-        return self.gap / self.gain if self.gain > 0.0 else (0.0 if self.gap == 0.0 else np.inf)
+        return relative_gap(self.f, self.gap, self.reference)
 
     @property
     def converged(self) -> bool:
-        return self.gap <= self._tol * self.gain
+        return self.gap <= self._tol * self._gain
 
     @property
     def finished(self) -> bool:
@@ -106,7 +115,7 @@ class Progress:
         if f < self.f:
             self.x, self.f = x.copy(), f
         last = len(self.history) + 1 == self._max_iter
-        if last or far * far <= 30.0 * self.target * self.gain:
+        if last or far * far <= 30.0 * self.target * self._gain:
             bound, feasible = lower_bound(self.problem, dual())
             if bound > self.bound:
                 self.bound, self.dual = bound, feasible

@@ -8,11 +8,11 @@ to where the intercept has come after every pass (the method of multipliers), so
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.auto import _rows
+from reshuffle.auto.progress import Progress, rows_of
 from reshuffle.losses.base import compiled
 from reshuffle.orders import make_order
 from reshuffle.problem import Problem
-from reshuffle.solver import _rows
-from reshuffle.solver.progress import Progress, rows_of
 
 Vector = NDArray[np.float64]
 

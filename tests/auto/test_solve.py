@@ -9,15 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reshuffle as rs
+from reshuffle.auto import _rows, best_constant, solve
+from reshuffle.auto.dual import passes_to_go
+from reshuffle.auto.newton import batch_sizes, hessian, sample_by_curvature
+from reshuffle.auto.progress import rows_of
+from reshuffle.auto.span import Span
 from reshuffle.certificate import lower_bound
 from reshuffle.losses import LOSSES, get_loss
 from reshuffle.losses.base import compiled
-from reshuffle.solver import _rows
-from reshuffle.solver.auto import best_constant, solve
-from reshuffle.solver.dual import passes_to_go
-from reshuffle.solver.newton import batch_sizes, hessian, sample_by_curvature
-from reshuffle.solver.progress import rows_of
-from reshuffle.solver.span import Span
 
 NAMES = [name for name in LOSSES if name != "unit"]
 KINKED = [name for name in NAMES if get_loss(name).smoothness is None]
