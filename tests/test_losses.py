@@ -143,10 +143,10 @@ def test_what_is_not_a_loss_is_refused(text, complaint):
 @pytest.mark.parametrize("y", [-1.0, 1.0])
 def test_the_prox_is_the_least_point_with_and_without_the_formula(name, y):
     loss, f = get_loss(name), DEFINITIONS[name]
-    search = _substitute("prox", compiled(loss, "derivative"))
+    prox, search = compiled(loss, "prox"), _substitute("prox", compiled(loss, "derivative"))
     for step in (1e-6, 0.3, 1.0, 40.0, 1e7):
         for p in (-50.0, -1.3, 0.0, 0.4, 1.0, 7.0):
-            z = loss.prox(p, y, step, loss.parameter)
+            z = prox(p, y, step, loss.parameter)
             near = z + np.array([-1e-2, -1e-4, 1e-4, 1e-2]) * (1.0 + abs(z))
             values = step * f(near, y) + (near - p) ** 2 / 2
             least = step * f(z, y) + (z - p) ** 2 / 2
@@ -158,8 +158,8 @@ def test_the_prox_is_the_least_point_with_and_without_the_formula(name, y):
 @pytest.mark.parametrize("y", [-1.0, 1.0])
 def test_the_curvature_is_the_slope_of_the_derivative_with_and_without_the_formula(name, y):
     loss = get_loss(name)
-    slope = _substitute("curvature", compiled(loss, "derivative"))
+    curvature, slope = compiled(loss, "curvature"), _substitute("curvature", compiled(loss, "derivative"))
     for z in (-30.0, -2.03, -0.4, 0.11, 0.73, 2.9, 30.0):
         expected = (loss.derivative(z + 1e-6, y, loss.parameter) - loss.derivative(z - 1e-6, y, loss.parameter)) / 2e-6
-        assert loss.curvature(z, y, loss.parameter) == pytest.approx(expected, abs=1e-6)
+        assert curvature(z, y, loss.parameter) == pytest.approx(expected, abs=1e-6)
         assert slope(z, y, loss.parameter) == pytest.approx(expected, abs=1e-6)

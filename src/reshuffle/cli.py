@@ -232,7 +232,8 @@ def fit(
     models.save(model, out)
     n, d = data.X.shape
     gap = float(np.max(model.relative_gap_))
-    print(f"{out}: {loss} on {n} x {d}, {model.n_iter_} passes, certified relative gap {gap:.1e}")
+    passes = "1 pass" if model.n_iter_ == 1 else f"{model.n_iter_} passes"
+    print(f"{out}: {loss} on {n} x {d}, {passes}, certified relative gap {gap:.1e}")
 
 
 @app.command()

@@ -72,7 +72,7 @@ def test_the_optimum_is_that_of_a_slow_oracle(name, intercept):
         found = solve(p, tol=tol)
         true = found.f - lowest
         assert -1e-9 <= true <= found.gap + 1e-9
-        assert found.gap <= tol * (best_constant(p)[1] - found.f)
+        assert found.gap <= tol * (best_constant(p).f - found.f)
 
 
 @pytest.mark.parametrize("name", KINKED)
@@ -194,6 +194,12 @@ def test_stops_at_max_iter_with_a_valid_gap():
     assert 0.0 < found.f - solve(p, tol=1e-7, max_iter=3000).f <= found.gap
 
 
+def test_one_row_is_fitted_by_its_intercept_alone():
+    found = solve(rs.Problem(np.ones((1, 70)), [5.0], loss="squared", l2=0.1, fit_intercept=True))
+    assert found.converged
+    assert found.f == pytest.approx(0.0, abs=1e-9)
+
+
 def test_data_that_says_nothing_is_solved_at_once():
     X = np.zeros((6, 2))
     for name in ("logistic", "hinge"):
@@ -219,11 +225,11 @@ def test_l2_is_needed():
 @pytest.mark.parametrize("name", NAMES)
 def test_the_best_constant_is_the_best(name):
     p = problem(name, weighted=True)
-    b, value = best_constant(p)
+    best = best_constant(p)
     x = np.zeros(p.dimension)
     for shift in (0.0, -1e-2, 1e-2, -1.0, 1.0):
-        x[-1] = b + shift
-        assert p.objective(x) >= value - 1e-9
+        x[-1] = best.intercept + shift
+        assert p.objective(x) >= best.f - 1e-9
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])

@@ -28,7 +28,7 @@ def dual_passes(problem: Problem, progress: Progress, x: Vector, dual: Vector, *
     for epoch in range(10**9):
         fixed = (rows_of(problem), problem.labels, problem.sample_weight, squares, order.permutation(epoch), prox, loss.parameter)
         _rows.dual_epoch(*fixed, pull, intercept_pull, x, dual)
-        if progress.offer(x, problem.objective(x), dual.copy):
+        if progress.offer(x, problem.objective(x), dual):
             return
         if problem.fit_intercept:
             x[-1] -= intercept_pull * float(problem.sample_weight @ dual)

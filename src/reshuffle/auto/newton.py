@@ -252,15 +252,18 @@ def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Ve
             care = 1.0 if length < 0.5 else 0.25 * care if length == 1.0 else care
         decrease, x, z, f = f - new, x + length * s, z + length * along, new
         if final:
-            true = f if losses.exact else progress.problem.objective_at(z, x)
-            if progress.offer(x, true, lambda: (slopes + curvatures * along) / losses.weights, far=-slope):  # noqa: B023
+            dual = None
+            if progress.worth_certifying(-slope):
+                dual, z = (slopes + curvatures * along) / losses.weights, batch.margins(x)  # of x itself, not the sum of many steps
+                f = losses.total(z, z, 0.0) / m + 0.5 * float(l2 @ (x * x))
+            if progress.offer(x, f if losses.exact else progress.problem.objective_at(z, x), dual):
                 return x
-        if not final and length == 1.0 and decrease < 0.1 * (progress.reference - f):
+        if not final and length == 1.0 and decrease < 0.1 * progress.constant.gain(f):
             return x
         since += 1
         late = 1.0 + 0.05 * rounds  # settling too early can go round in a circle, so it gets rarer
         models_hold = abs(decrease + 0.5 * slope) * late <= 0.03 * abs(slope)
-        if length == 1.0 and (models_hold or since >= 2.0 + late):
+        if length == 0.0 or (length == 1.0 and (models_hold or since >= 2.0 + late)):
             settled, since, rounds = losses.settle(z), 0, rounds + 1
             if settled is not None:
                 f = settled / m + 0.5 * float(l2 @ (x * x))
@@ -268,11 +271,12 @@ def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Ve
 
 
 def _line_search(batch: Batch, z: Vector, along: Vector, f: float, x: Vector, s: Vector, slope: float) -> tuple[float, float]:
-    """Halve the step until f falls as it should; known margins make that cheap."""
+    """Halve the step until f falls as it should, which known margins make cheap; 0 where rounding leaves no way down."""
     xx, xs, ss = (0.5 * float(batch.l2 @ product) for product in (x * x, 2.0 * x * s, s * s))
     length = 1.0
-    while True:
+    while length > 1e-10:
         new = batch.losses.total(z, along, length) / z.size + xx + length * (xs + length * ss)
-        if new <= f + 1e-4 * length * slope + 1e-15 * abs(f) or length < 1e-10:
+        if new <= f + 1e-4 * length * slope + 1e-15 * abs(f):
             return length, new
         length *= 0.5
+    return 0.0, f

@@ -23,14 +23,20 @@ def rows_of(problem: Problem) -> Any:
     return problem.csr if sp.issparse(problem.X) else (problem.X,)
 
 
-def gain(f: float, reference: float) -> float:
-    """What f has gained on the best constant model, and not less than what rounding could make of it."""
-    return max(reference - f, 1e-10 * abs(reference)) if np.isfinite(f) else abs(reference)
+@dataclass(frozen=True)
+class Constant:
+    """The best model that looks at no feature: what others gain is measured from it."""
 
+    intercept: float  #: zero where there is none
+    f: float
+    floor: float  #: a gain below this could be rounding
 
-def relative_gap(f: float, gap: float, reference: float) -> float:
-    """A certified gap over what there was to gain: an upper bound of (f - min f) / (reference - min f)."""
-    return 0.0 if gap == 0.0 else gap / max(gain(f, reference), 1e-300)
+    def gain(self, f: float) -> float:
+        return max((self.f - f) if np.isfinite(f) else self.f, self.floor)
+
+    def relative(self, f: float, gap: float) -> float:
+        """A certified gap over what there was to gain: an upper bound of (f - min f) / (f of the constant - min f)."""
+        return gap / self.gain(f)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +55,7 @@ class Solution:
 class Progress:
     """Takes points with dual values, keeps the best of both, and says when the certified relative gap is at most tol.
 
-    The gap is relative to what has been gained over `reference`, the value of the best constant model. On `small` data, where a
+    The gap is relative to what has been gained over the best constant model. On `small` data, where a
     step costs next to nothing, steps go on until rounding ends them: nobody who repeats such a fit wants to see another answer.
     """
 
@@ -57,23 +63,23 @@ class Progress:
         self,
         problem: Problem,
         x: Vector,
-        reference: float,
+        constant: Constant,
         *,
         tol: float,
         max_iter: int,
         small: bool,
         callback: Callable[[Epoch], None] | None,
     ) -> None:
-        self.problem, self.reference, self._tol, self._small = problem, reference, tol, small
+        self.problem, self.constant, self._tol, self._small = problem, constant, tol, small
         self._max_iter, self._callback, self._began = max_iter, callback, time.perf_counter()
         self.x, self.dual = x, np.zeros(problem.n)
-        self.f, self.bound = np.inf, -np.inf
+        self.f, self.bound, self._estimated = np.inf, -np.inf, True
         self.history: list[Epoch] = []
 
     def of(self, problem: Problem, x: Vector) -> "Progress":
         """The same pursuit in another form of the problem."""
         options: dict[str, Any] = {"tol": self._tol, "max_iter": self._max_iter, "small": self._small, "callback": self._callback}
-        return Progress(problem, x, self.reference, **options)
+        return Progress(problem, x, self.constant, **options)
 
     @property
     def gap(self) -> float:
@@ -86,40 +92,43 @@ class Progress:
 
     @property
     def _gain(self) -> float:
-        return gain(self.f, self.reference)
+        return self.constant.gain(self.f)
 
     @property
     def relative_gap(self) -> float:
-        return relative_gap(self.f, self.gap, self.reference)
+        return self.constant.relative(self.f, self.gap)
 
     @property
     def converged(self) -> bool:
-        return self.gap <= self._tol * self._gain
+        return not self._estimated and self.gap <= self._tol * self._gain
 
     @property
     def finished(self) -> bool:
         stalled = len(self.history) > 20 and self.gap >= 0.5 * (self.history[-21].gap or np.inf)
-        return self.gap <= self.target or len(self.history) >= self._max_iter or (self.converged and stalled)
+        near = not self._estimated and self.gap <= self.target
+        return near or len(self.history) >= self._max_iter or (self.converged and stalled)
 
     def certificate_can_bear(self, residual: Vector) -> bool:
         """Whether a gradient of this size at the dual point would cost the certificate no more than a tenth of the target."""
         coefficients = residual[: self.problem.d]
         return float(coefficients @ coefficients) <= 0.2 * self.problem.l2 * self.target
 
-    def offer(self, x: Vector, f: float, dual: Callable[[], Vector], far: float = 0.0) -> bool:
-        """x with f(x), and dual values, which need not be feasible; returns `finished`.
-
-        far : how much f was expected to fall on the way to x. As steps converge quadratically, f - min f is then about the square
-            of it (relative to the gain); where that is hopeless, no lower bound is computed.
+    def worth_certifying(self, expected: float) -> bool:
+        """Whether a lower bound after a step that was expected to lower f by so much could be near enough. As steps converge
+        quadratically, f - min f is then about the square of it, relative to the gain.
         """
-        if f < self.f:
-            self.x, self.f = x.copy(), f
         last = len(self.history) + 1 == self._max_iter
-        if last or far * far <= 30.0 * self.target * self._gain:
-            bound, feasible = lower_bound(self.problem, dual())
+        return last or expected * expected <= 30.0 * self.target * self._gain
+
+    def offer(self, x: Vector, f: float, dual: Vector | None) -> bool:
+        """x with f(x), and dual values, which need not be feasible; returns `finished`. Without them f may be an estimate."""
+        if f < self.f or (self._estimated and dual is not None):
+            self.x, self.f, self._estimated = x.copy(), f, dual is None
+        if dual is not None:
+            bound, feasible = lower_bound(self.problem, dual)
             if bound > self.bound:
                 self.bound, self.dual = bound, feasible
-        gap = self.gap if np.isfinite(self.bound) else None
+        gap = self.gap if np.isfinite(self.bound) and not self._estimated else None
         self.history.append(Epoch(len(self.history) + 1, None, self.f, gap, time.perf_counter() - self._began))
         if self._callback is not None:
             self._callback(self.history[-1])
@@ -127,7 +136,7 @@ class Progress:
 
     def adopt(self, x: Vector, dual: Vector, history: list[Epoch]) -> None:
         """What was found in another form of the problem; f and the bound are computed anew."""
-        self.x, self.f = x, self.problem.objective(x)
+        self.x, self.f, self._estimated = x, self.problem.objective(x), False
         self.bound, self.dual = lower_bound(self.problem, dual)
         self.history = history
 

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from reshuffle._checks import starting_point, whole_number
 from reshuffle.auto.dual import dual_passes
 from reshuffle.auto.newton import FEW_FEATURES, newton
-from reshuffle.auto.progress import Progress, Solution
+from reshuffle.auto.progress import Constant, Progress, Solution
 from reshuffle.auto.span import FEW_ROWS, Span
 from reshuffle.certificate import lower_bound
 from reshuffle.epoch import Epoch
@@ -42,10 +42,10 @@ def solve(
         raise ValueError(f"tol={tol!r} must be a positive number")
     max_iter = whole_number("max_iter", max_iter, 1)
     x = starting_point(x0, problem.dimension)
-    constant, reference = best_constant(problem)
+    constant = best_constant(problem)
     if x0 is None and problem.fit_intercept:
-        x[-1] = constant
-    progress = Progress(problem, x, reference, tol=tol, max_iter=max_iter, small=problem.X.size <= _SMALL, callback=callback)
+        x[-1] = constant.intercept
+    progress = Progress(problem, x, constant, tol=tol, max_iter=max_iter, small=problem.X.size <= _SMALL, callback=callback)
     _pursue(problem, progress, warm=x0 is not None, seed=seed)
     return progress.solution()
 
@@ -63,7 +63,7 @@ def _pursue(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> N
         dual_passes(problem, progress, *_dual_start(problem, progress.x, warm), seed=seed, patience=_PATIENCE[few])
         warm = True
     if not progress.finished:
-        newton(problem, progress, progress.x, seed=seed, grow=not warm, width=_width(problem, progress.reference))
+        newton(problem, progress, progress.x, seed=seed, grow=not warm, width=_width(problem, progress.constant))
 
 
 def _dual_start(problem: Problem, x: Vector, warm: bool) -> tuple[Vector, Vector]:
@@ -79,11 +79,11 @@ def _dual_start(problem: Problem, x: Vector, warm: bool) -> tuple[Vector, Vector
     return start, dual.copy()
 
 
-def best_constant(problem: Problem) -> tuple[float, float]:
-    """The intercept that is best alone (zero without one), and the value there."""
-    still = np.zeros(problem.dimension)
+def best_constant(problem: Problem) -> Constant:
+    """The intercept that is best alone, if there is one."""
+    zero = problem.objective_at(np.zeros(problem.n), np.zeros(problem.dimension))
     if not problem.fit_intercept:
-        return 0.0, float(problem.objective_at(np.zeros(problem.n), still))
+        return Constant(0.0, zero, 1e-10 * zero + 1e-300)
     labels, inverse = np.unique(problem.labels, return_inverse=True)
     weights = np.bincount(inverse, weights=problem.sample_weight)
     alone = Problem(np.zeros((labels.size, 1)), labels, loss=problem.loss)
@@ -97,9 +97,10 @@ def best_constant(problem: Problem) -> tuple[float, float]:
     while slope(high) < 0.0 and high < 1e6:
         high *= 2.0
     b = low if slope(low) >= 0.0 else high if slope(high) <= 0.0 else float(brentq(slope, low, high, xtol=1e-6, rtol=1e-6))
-    return b, float(weights @ alone.losses(np.full(labels.size, b))) / problem.n
+    f = float(weights @ alone.losses(np.full(labels.size, b))) / problem.n
+    return Constant(b, f, 1e-10 * f + 1e-12 * zero + 1e-300)
 
 
-def _width(problem: Problem, reference: float) -> float:
+def _width(problem: Problem, constant: Constant) -> float:
     """About the size of a residual: margins of classes are near one, and the best constant's loss says how far others are off."""
-    return 1.0 if problem.loss.task == "classification" else max(reference, 1e-12)
+    return 1.0 if problem.loss.task == "classification" else max(constant.f, constant.floor)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle import theory
-from reshuffle.auto import best_constant, relative_gap, solve
+from reshuffle.auto import best_constant, solve
 from reshuffle.certificate import duality_gap
 from reshuffle.epoch import Epoch
 from reshuffle.optimum import measure
@@ -57,7 +57,7 @@ def train_sgd(
     mean, dual, passes = Average("epoch", len(steps), x.size), np.zeros(problem.n), Passes(problem, rule, batch_size)
     history: list[Epoch] = []
     relative: float | None = None
-    reference = best_constant(problem)[1]
+    constant = best_constant(problem)
 
     def evaluate(epoch: int) -> tuple[float, float | None]:
         point = mean.point(x)
@@ -68,7 +68,7 @@ def train_sgd(
         if report is not None:
             report(record)
         if record.f is not None and record.gap is not None:
-            relative = relative_gap(record.f, record.gap, reference)
+            relative = constant.relative(record.f, record.gap)
             if relative <= tol:
                 raise _Reached
 
