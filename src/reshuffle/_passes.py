@@ -1,5 +1,5 @@
-"""Compiled passes over all samples: margins A x, the transposed product A' u, a loss applied to every margin, row norms, and
-sparse rows laid out in another order.
+"""Compiled passes over all samples: margins A x, the transposed product A' u, a loss applied to every margin and summed, row
+norms, and sparse rows laid out in another order.
 
 x and A' u hold the d coefficients and, with an intercept, one more entry for it. Data of any real type is read as it is.
 """
@@ -59,6 +59,24 @@ def dense_transposed(X: Any, u: Any, has_intercept: bool, out: Any) -> None:
 def apply_loss(function: Any, z: Any, labels: Any, parameter: float, out: Any) -> None:
     for i in range(z.size):
         out[i] = function(z[i], labels[i], parameter)
+
+
+@jit(fastmath=_REASSOCIATE)
+def dot(a: Any, b: Any) -> float:
+    """a'b in one thread: a BLAS shares long ones out, and on a busy machine waits for the other threads longer than it saves."""
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@jit()
+def total_loss(value: Any, parameter: float, labels: Any, weights: Any, z: Any, move: Any, length: float) -> float:
+    """The sum of w_i l(z_i + length move_i, y_i)."""
+    total = 0.0
+    for i in range(z.size):
+        total += weights[i] * value(z[i] + length * move[i], labels[i], parameter)
+    return total
 
 
 @jit(fastmath=_REASSOCIATE)

@@ -152,17 +152,27 @@ class Problem:
         _passes.apply_loss(compiled(self.loss, function), arguments, labels, self.loss.parameter, out)
         return out
 
+    def _total(self, function: str, arguments: Vector) -> float:
+        """The weighted sum over all samples."""
+        from reshuffle import _passes
+        from reshuffle.losses.base import compiled
+
+        labels, weights, parameter = self.labels, self.sample_weight, self.loss.parameter
+        return float(_passes.total_loss(compiled(self.loss, function), parameter, labels, weights, arguments, arguments, 0.0))
+
     def objective(self, x: Vector) -> float:
         """f(x)."""
         return self.objective_at(self.margins(x), x)
 
     def objective_at(self, z: Vector, x: Vector) -> float:
         """f where the margins of x are known to be z."""
-        return float(self.sample_weight @ self.losses(z)) / self.n + self.regulariser(x)
+        return self._total("value", z) / self.n + self.regulariser(x)
 
     def regulariser(self, x: Vector) -> float:
         """(l2/2)|x|^2, without the intercept."""
-        return 0.5 * self.l2 * float(x[: self.d] @ x[: self.d])
+        from reshuffle import _passes
+
+        return 0.5 * self.l2 * float(_passes.dot(x[: self.d], x[: self.d]))
 
     def gradient(self, x: Vector) -> Vector:
         """grad f(x), or one subgradient where the loss has kinks."""
@@ -200,11 +210,13 @@ class Problem:
         """-(1/n) sum w_i l*(v_i) - |A'(w v)|^2 / (2 l2 n^2) at v = s u, as a function of s: a lower bound of min f if u balances
         an intercept (w'u = 0). All s share one product with the data.
         """
+        from reshuffle import _passes
+
         pull = self.transposed(self.sample_weight * u)[: self.d] / self.n
-        square = float(pull @ pull) / (2.0 * self.l2)
+        square = float(_passes.dot(pull, pull)) / (2.0 * self.l2)
 
         def value(s: float) -> float:
-            return -float(self.sample_weight @ self.conjugates(s * u)) / self.n - s * s * square
+            return -float(_passes.dot(self.sample_weight, self.conjugates(s * u))) / self.n - s * s * square
 
         return value
 

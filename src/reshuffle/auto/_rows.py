@@ -194,15 +194,6 @@ def sparse_hessian(A: Any, rows: Any, curvatures: Any, has_intercept: bool, H: A
 
 
 @jit()
-def total_loss(value: Any, parameter: float, labels: Any, weights: Any, z: Any, move: Any, length: float) -> float:
-    """The sum of w_i l(z_i + length move_i, y_i)."""
-    total = 0.0
-    for i in range(z.size):
-        total += weights[i] * value(z[i] + length * move[i], labels[i], parameter)
-    return total
-
-
-@jit()
 def careful(curvature: float, slope: float, off: float, care: float) -> float:
     """A curvature moved by `care` towards that of the parabola with this slope whose least point is `off` away."""
     return curvature + care * max(abs(slope) / off - curvature, 0.0) if care > 0.0 and off > 0.0 else curvature

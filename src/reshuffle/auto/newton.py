@@ -8,13 +8,14 @@ to do), else by its diagonal. The models' slopes at the new point are the dual v
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from reshuffle import _passes
 from reshuffle.auto import _rows
 from reshuffle.auto.progress import Progress, rows_of
 from reshuffle.losses.base import compiled
@@ -49,11 +50,11 @@ class Losses:
 
     def total(self, z: Vector, move: Vector, length: float) -> float:
         """Their weighted sum at z + length move."""
-        return float(_rows.total_loss(self._value, self._parameter, self.labels, self.weights, z, move, length))
+        return float(_passes.total_loss(self._value, self._parameter, self.labels, self.weights, z, move, length))
 
-    def settle(self, z: Vector) -> float | None:
-        """A full step has led to z; returns the new sum where that changes what is summed."""
-        return None
+    def settle(self, z: Vector) -> bool:
+        """A full step has led to z; returns whether that changes what is summed."""
+        return False
 
 
 class Rounded(Losses):
@@ -76,14 +77,22 @@ class Rounded(Losses):
     def total(self, z: Vector, move: Vector, length: float) -> float:
         return float(_rows.rounded_total(self._value, self._prox, *self._rounding, z, move, length))
 
-    def settle(self, z: Vector) -> float | None:
+    def settle(self, z: Vector) -> bool:
         self._multipliers = self.models(z, 0.0)[0] / self.weights
         self._width = max(0.7 * self._width, self._smallest)
-        return self.total(z, z, 0.0)
+        return True
 
     @property
     def _rounding(self) -> tuple[float, float, Vector, Vector, Vector]:
         return self._parameter, self._width, self.labels, self.weights, self._multipliers
+
+
+class Point(NamedTuple):
+    """Where a batch has come: x, its margins there, and the value of its sum."""
+
+    x: Vector
+    z: Vector
+    f: float
 
 
 class Batch:
@@ -96,10 +105,10 @@ class Batch:
         if self._intercept:
             self.l2[-1] = 0.0
 
-    def margins(self, x: Vector) -> Vector:
+    def at(self, x: Vector) -> Point:
         z = np.empty(self.rows.size)
         _rows.margins(self._A, self.rows, x, self._intercept, z)
-        return z
+        return Point(x, z, self.losses.total(z, z, 0.0) / z.size + 0.5 * float(_passes.dot(self.l2, x * x)))
 
     def transposed(self, u: Vector) -> Vector:
         out = np.empty(self.l2.size)
@@ -113,7 +122,7 @@ class Batch:
         m, precondition = self.rows.size, self._preconditioner(curvatures)
         s, along, residual = np.zeros(gradient.size), np.zeros(m), -gradient
         towards = precondition(residual)
-        p, size = towards, float(residual @ towards)
+        p, size = towards, float(_passes.dot(residual, towards))
         first, product, part = size, np.empty(gradient.size), np.empty(m)
         for _ in range(300):
             if not size > 0.0:
@@ -121,7 +130,7 @@ class Batch:
             _rows.curved_product(self._A, self.rows, curvatures, p, self._intercept, part, product)
             product /= m
             product += self.l2 * p
-            bend = float(p @ product)
+            bend = float(_passes.dot(p, product))
             if not bend > 0.0:
                 break
             length = size / bend
@@ -129,7 +138,7 @@ class Batch:
             along += length * part
             residual -= length * product
             towards = precondition(residual)
-            new = float(residual @ towards)
+            new = float(_passes.dot(residual, towards))
             if enough(residual, s, new / first):
                 break
             p, size = towards + (new / size) * p, new
@@ -230,53 +239,60 @@ def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: 
 
 
 def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vector:
-    m, losses, l2 = batch.rows.size, batch.losses, batch.l2
-    z = batch.margins(x)
-    f = losses.total(z, z, 0.0) / m + 0.5 * float(l2 @ (x * x))
+    losses, here = batch.losses, batch.at(x)
     care, since, rounds = 0.0, 0, 0
     for _ in range(10**9 if final else 10):
-        slopes, curvatures = losses.models(z, care)
+        slopes, curvatures = losses.models(here.z, care)
         if care < 1.0 and curvatures.sum() <= 1e-9 * np.abs(slopes).sum():  # straight everywhere
-            slopes, curvatures = losses.models(z, 1.0)
-        gradient = batch.transposed(slopes) / m + l2 * x
+            slopes, curvatures = losses.models(here.z, 1.0)
+        gradient = batch.transposed(slopes) / here.z.size + batch.l2 * here.x
 
         def enough(residual: Vector, s: Vector, share: float) -> bool:
-            if final and -float(gradient @ s) < 60.0 * progress.target:  # noqa: B023 not called after this turn of the loop
+            if final and -float(_passes.dot(gradient, s)) < 60.0 * progress.target:  # noqa: B023 not called after this turn
                 return progress.certificate_can_bear(residual) or share < 1e-20
             return share < 0.01
 
         s, along = batch.direction(gradient, curvatures, enough)
-        slope = float(gradient @ s)
-        length, new = _line_search(batch, z, along, f, x, s, slope)
+        slope = float(_passes.dot(gradient, s))
+        before, (length, here) = here, _line_search(batch, here, s, along, slope)
         if losses.exact:
             care = 1.0 if length < 0.5 else 0.25 * care if length == 1.0 else care
-        decrease, x, z, f = f - new, x + length * s, z + length * along, new
+        decrease = before.f - here.f
         if final:
-            dual = None
-            if progress.worth_certifying(-slope):
-                dual, z = (slopes + curvatures * along) / losses.weights, batch.margins(x)  # of x itself, not the sum of many steps
-                f = losses.total(z, z, 0.0) / m + 0.5 * float(l2 @ (x * x))
-            if progress.offer(x, f if losses.exact else progress.problem.objective_at(z, x), dual):
-                return x
-        if not final and length == 1.0 and decrease < 0.1 * progress.constant.gain(f):
-            return x
+            f = here.f if losses.exact else progress.problem.objective_at(here.z, here.x)
+            dual = (slopes + curvatures * along) / losses.weights if progress.worth_certifying(-slope) else None
+            if progress.offer(here.x, f, dual):
+                return here.x
+        elif length == 1.0 and decrease < 0.1 * progress.constant.gain(here.f):
+            return here.x
         since += 1
         late = 1.0 + 0.05 * rounds  # settling too early can go round in a circle, so it gets rarer
         models_hold = abs(decrease + 0.5 * slope) * late <= 0.03 * abs(slope)
         if length == 0.0 or (length == 1.0 and (models_hold or since >= 2.0 + late)):
-            settled, since, rounds = losses.settle(z), 0, rounds + 1
-            if settled is not None:
-                f = settled / m + 0.5 * float(l2 @ (x * x))
-    return x
+            since, rounds = 0, rounds + 1
+            if losses.settle(here.z):
+                here = batch.at(here.x)
+    return here.x
 
 
-def _line_search(batch: Batch, z: Vector, along: Vector, f: float, x: Vector, s: Vector, slope: float) -> tuple[float, float]:
-    """Halve the step until f falls as it should, which known margins make cheap; 0 where rounding leaves no way down."""
-    xx, xs, ss = (0.5 * float(batch.l2 @ product) for product in (x * x, 2.0 * x * s, s * s))
-    length = 1.0
+def _line_search(batch: Batch, here: Point, s: Vector, along: Vector, slope: float) -> tuple[float, Point]:
+    """The full step if f falls as it should, else half of it, and so on; known margins make that cheap. No step at all where
+    rounding leaves no way down.
+    """
+    there = batch.at(here.x + s)
+    if _falls(there.f, here.f, slope):
+        return 1.0, there
+    xx, xs, ss = (0.5 * float(_passes.dot(batch.l2, product)) for product in (here.x * here.x, 2.0 * here.x * s, s * s))
+    length = 0.5
     while length > 1e-10:
-        new = batch.losses.total(z, along, length) / z.size + xx + length * (xs + length * ss)
-        if new <= f + 1e-4 * length * slope + 1e-15 * abs(f):
-            return length, new
+        near = batch.losses.total(here.z, along, length) / here.z.size + xx + length * (xs + length * ss)
+        if _falls(near, here.f, length * slope):
+            there = batch.at(here.x + length * s)  # of the point itself: margins that are sums of steps drift away from it
+            if _falls(there.f, here.f, 0.0):
+                return length, there
         length *= 0.5
-    return 0.0, f
+    return 0.0, here
+
+
+def _falls(new: float, old: float, slope: float) -> bool:
+    return new <= old + 1e-4 * slope + 1e-15 * abs(old)

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from reshuffle import _passes
 from reshuffle.certificate import lower_bound
 from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
@@ -73,7 +74,7 @@ class Progress:
         self.problem, self.constant, self._tol, self._small = problem, constant, tol, small
         self._max_iter, self._callback, self._began = max_iter, callback, time.perf_counter()
         self.x, self.dual = x, np.zeros(problem.n)
-        self.f, self.bound, self._estimated = np.inf, -np.inf, True
+        self.f, self.bound = np.inf, -np.inf
         self.history: list[Epoch] = []
 
     def of(self, problem: Problem, x: Vector) -> "Progress":
@@ -100,18 +101,17 @@ class Progress:
 
     @property
     def converged(self) -> bool:
-        return not self._estimated and self.gap <= self._tol * self._gain
+        return self.gap <= self._tol * self._gain
 
     @property
     def finished(self) -> bool:
         stalled = len(self.history) > 20 and self.gap >= 0.5 * (self.history[-21].gap or np.inf)
-        near = not self._estimated and self.gap <= self.target
-        return near or len(self.history) >= self._max_iter or (self.converged and stalled)
+        return self.gap <= self.target or len(self.history) >= self._max_iter or (self.converged and stalled)
 
     def certificate_can_bear(self, residual: Vector) -> bool:
         """Whether a gradient of this size at the dual point would cost the certificate no more than a tenth of the target."""
         coefficients = residual[: self.problem.d]
-        return float(coefficients @ coefficients) <= 0.2 * self.problem.l2 * self.target
+        return float(_passes.dot(coefficients, coefficients)) <= 0.2 * self.problem.l2 * self.target
 
     def worth_certifying(self, expected: float) -> bool:
         """Whether a lower bound after a step that was expected to lower f by so much could be near enough. As steps converge
@@ -121,14 +121,14 @@ class Progress:
         return last or expected * expected <= 30.0 * self.target * self._gain
 
     def offer(self, x: Vector, f: float, dual: Vector | None) -> bool:
-        """x with f(x), and dual values, which need not be feasible; returns `finished`. Without them f may be an estimate."""
-        if f < self.f or (self._estimated and dual is not None):
-            self.x, self.f, self._estimated = x.copy(), f, dual is None
+        """x with f(x), and dual values, which need not be feasible; returns `finished`."""
+        if f < self.f:
+            self.x, self.f = x.copy(), f
         if dual is not None:
-            bound, feasible = lower_bound(self.problem, dual)
+            bound, feasible = lower_bound(self.problem, dual, f)
             if bound > self.bound:
                 self.bound, self.dual = bound, feasible
-        gap = self.gap if np.isfinite(self.bound) and not self._estimated else None
+        gap = self.gap if np.isfinite(self.bound) else None
         self.history.append(Epoch(len(self.history) + 1, None, self.f, gap, time.perf_counter() - self._began))
         if self._callback is not None:
             self._callback(self.history[-1])
@@ -136,8 +136,8 @@ class Progress:
 
     def adopt(self, x: Vector, dual: Vector, history: list[Epoch]) -> None:
         """What was found in another form of the problem; f and the bound are computed anew."""
-        self.x, self.f, self._estimated = x, self.problem.objective(x), False
-        self.bound, self.dual = lower_bound(self.problem, dual)
+        self.x, self.f = x, self.problem.objective(x)
+        self.bound, self.dual = lower_bound(self.problem, dual, self.f)
         self.history = history
 
     def solution(self) -> Solution:

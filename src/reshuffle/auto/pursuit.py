@@ -72,7 +72,7 @@ def _dual_start(problem: Problem, x: Vector, warm: bool) -> tuple[Vector, Vector
     """
     slopes = problem.duals(problem.margins(x))
     nothing = np.where(problem.squared_norms() > 0.0, 0.0, slopes)
-    dual = max((slopes, nothing), key=lambda u: lower_bound(problem, u)[0]) if warm else nothing
+    dual = max((slopes, nothing), key=lambda u: lower_bound(problem, u, -np.inf)[0]) if warm else nothing
     start = problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.l2)
     if problem.fit_intercept:
         start[-1] = x[-1]
