@@ -30,10 +30,10 @@ def duality_gap(problem: Problem, x: Vector, dual: Vector | None = None) -> floa
     return max(problem.objective_at(z, x) - best, 0.0)
 
 
-def lower_bound(problem: Problem, dual: Vector, f: float) -> tuple[float, Vector]:
+def lower_bound(problem: Problem, dual: Vector, wanted: float) -> tuple[float, Vector]:
     """A lower bound of min f from any dual values: they are moved into their domain and, with an intercept, those of the heavier
-    sign are scaled down until both sides balance. Where that bound is nearer to knowing nothing (all duals zero) than to f, some
-    value of f that is known, the best multiple of the duals is tried. Returns the bound and the dual point it belongs to.
+    sign are scaled down until both sides balance. Where that bound is nearer to the one of knowing nothing (all duals zero) than to
+    the bound that is wanted, the best multiple of the duals is tried. Returns the bound and the dual point it belongs to.
     """
     u = np.clip(dual, *problem.dual_bounds)
     if problem.fit_intercept:
@@ -43,8 +43,9 @@ def lower_bound(problem: Problem, dual: Vector, f: float) -> tuple[float, Vector
         if up != down:
             u[positive if up > down else ~positive] *= min(up, down) / max(up, down)
     along = problem.dual_objective_along(u)
-    full, nothing = along(1.0), along(0.0)
-    if full >= 0.5 * (f + nothing) or not np.isfinite(nothing):
+    full = along(1.0)
+    nothing = along(0.0) if full < wanted else -np.inf
+    if full >= 0.5 * (wanted + nothing):
         return full, u
     half = along(0.5)
     bend = full - 2.0 * half + nothing  # of the parabola through the three, which a concave function keeps below zero

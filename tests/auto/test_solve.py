@@ -250,9 +250,8 @@ def test_sums_over_a_batch_are_those_of_numpy(kind, intercept):
     np.testing.assert_allclose(out, A[rows].T @ (u * z))
     full = A[rows].T @ (u[:, None] * A[rows])
     np.testing.assert_allclose(np.tril(hessian(p, rows, u)), np.tril(full), atol=1e-12)
-    if kind == "sparse":
-        _rows.curved_squares(rows_of(p), rows, u, intercept, out)
-        np.testing.assert_allclose(out, np.diag(full))
+    _rows.curved_squares(rows_of(p), rows, u, intercept, out)
+    np.testing.assert_allclose(out, np.diag(full))
 
 
 def test_a_dual_pass_maximises_one_entry_after_the_other():

@@ -1,6 +1,6 @@
 """Compiled passes of the tuned solver: dual coordinate steps, and sums over batches of rows.
 
-Rows come as one tuple, (indptr, indices, values) or (X,): `row_dot` and `row_add` know both, so every kernel is written once.
+Rows come as one tuple, (indptr, indices, values) or (X,): `row_dot` and its sisters know both, so every kernel is written once.
 x holds the d coefficients and, with an intercept, one more entry for it.
 """
 
@@ -22,6 +22,11 @@ def row_dot(A: Any, i: int, x: Any) -> float:
 
 def row_add(A: Any, i: int, factor: float, x: Any) -> None:
     """x += factor a_i without the intercept."""
+    raise NotImplementedError
+
+
+def row_add_squares(A: Any, i: int, factor: float, x: Any) -> None:
+    """x += factor times the squares of a_i without the intercept."""
     raise NotImplementedError
 
 
@@ -60,6 +65,21 @@ def _row_add(A: Any, i: Any, factor: Any, x: Any) -> Any:
         X = A[0]
         for j in range(X.shape[1]):
             x[j] += factor * X[i, j]
+
+    return sparse if len(A) == 3 else dense
+
+
+@overload(row_add_squares, jit_options={"fastmath": _CONTRACT})  # type: ignore[untyped-decorator]
+def _row_add_squares(A: Any, i: Any, factor: Any, x: Any) -> Any:
+    def sparse(A: Any, i: Any, factor: Any, x: Any) -> None:
+        indptr, indices, values = A
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            x[indices[k]] += factor * values[k] * values[k]
+
+    def dense(A: Any, i: Any, factor: Any, x: Any) -> None:
+        X = A[0]
+        for j in range(X.shape[1]):
+            x[j] += factor * X[i, j] * X[i, j]
 
     return sparse if len(A) == 3 else dense
 
@@ -160,14 +180,12 @@ def curved_product(A: Any, rows: Any, curvatures: Any, x: Any, has_intercept: bo
 
 @jit(fastmath=_CONTRACT)
 def curved_squares(A: Any, rows: Any, curvatures: Any, has_intercept: bool, out: Any) -> None:
-    """The diagonal of A' diag(curvatures) A over these rows, of sparse data."""
-    indptr, indices, values = A
+    """The diagonal of A' diag(curvatures) A over these rows."""
     out[:] = 0.0
     total = 0.0
     for p in range(rows.size):
         total += curvatures[p]
-        for k in range(np.uint64(indptr[rows[p]]), np.uint64(indptr[rows[p] + 1])):
-            out[indices[k]] += curvatures[p] * values[k] * values[k]
+        row_add_squares(A, rows[p], curvatures[p], out)
     if has_intercept:
         out[out.size - 1] = total
 

@@ -153,9 +153,7 @@ class Batch:
         H = hessian(self.problem, self.rows[chosen], kept) / self.rows.size
         diagonal = H.reshape(-1)[:: H.shape[0] + 1]  # a view
         ridge, plain = 0.0, diagonal + self.l2
-        while (
-            True
-        ):  # curvatures that vanish leave the intercept, and rounding may leave what a tiny l2 bears, without a positive pivot
+        while True:  # an intercept without curvature, or a tiny l2 after rounding, may lack a positive pivot
             diagonal[:] = plain + ridge
             factor, failed = lapack.dpotrf(H.T, lower=0, clean=0)
             if not failed:
@@ -163,10 +161,6 @@ class Batch:
             ridge = max(10.0 * ridge, 1e-12 * float(plain.max()))
 
     def _diagonal(self, curvatures: Vector) -> Vector:
-        if not sp.issparse(self.problem.X):
-            X = self.problem.X[self.rows]
-            squares = np.einsum("ij,ij,i->j", X, X, curvatures, dtype=np.float64)
-            return np.append(squares, curvatures.sum()) if self._intercept else squares
         out = np.empty(self.l2.size)
         _rows.curved_squares(self._A, self.rows, curvatures, self._intercept, out)
         return out

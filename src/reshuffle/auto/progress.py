@@ -125,7 +125,7 @@ class Progress:
         if f < self.f:
             self.x, self.f = x.copy(), f
         if dual is not None:
-            bound, feasible = lower_bound(self.problem, dual, f)
+            bound, feasible = lower_bound(self.problem, dual, self.f - self.target)
             if bound > self.bound:
                 self.bound, self.dual = bound, feasible
         gap = self.gap if np.isfinite(self.bound) else None
@@ -137,7 +137,7 @@ class Progress:
     def adopt(self, x: Vector, dual: Vector, history: list[Epoch]) -> None:
         """What was found in another form of the problem; f and the bound are computed anew."""
         self.x, self.f = x, self.problem.objective(x)
-        self.bound, self.dual = lower_bound(self.problem, dual, self.f)
+        self.bound, self.dual = lower_bound(self.problem, dual, self.f - self.target)
         self.history = history
 
     def solution(self) -> Solution:
