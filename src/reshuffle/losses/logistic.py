@@ -63,9 +63,7 @@ class Logistic(Loss):
             else:
                 low = m
             nearer = m - excess / (1.0 + step * share * (1.0 - share))
-            if not low < nearer < high:
-                nearer = 0.5 * (low + high)
-            if abs(nearer - m) <= 1e-10 * (1.0 + abs(m)):
+            if abs(nearer - m) <= 1e-6 * (1.0 + abs(m)):  # what is left then is about the square of this
                 return y * nearer
-            m = nearer
+            m = nearer if low < nearer < high else 0.5 * (low + high)
         return y * m
