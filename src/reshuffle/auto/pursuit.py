@@ -23,7 +23,7 @@ from reshuffle.problem import Problem
 Vector = NDArray[np.float64]
 
 _SMALL = 4096  # numbers in the data
-_PATIENCE = {True: 3.0, False: 12.0}  # in dual passes: what newton would cost with few features, and with many
+_PATIENCE = {True: 3.0, False: 25.0}  # in dual passes: what newton would cost with few features, and with many
 
 
 def solve(
