@@ -198,7 +198,9 @@ def geomean(values: list[float]) -> float:
 
 
 def accuracy_difference(X: Any, y: Any, loss: str) -> float:
-    """Points of accuracy on a held-out half by which we differ from the peer at the optimum; alpha = 1/n."""
+    """Points of accuracy on a held-out half by which our defaults differ from the optimum (liblinear's after 200 iterations, or
+    ours at 1e-8, whichever is lower); alpha = 1/n.
+    """
     order = np.random.default_rng(0).permutation(X.shape[0])
     half = X.shape[0] // 2
     train, test = np.sort(order[:half]), np.sort(order[half:])
@@ -209,9 +211,8 @@ def accuracy_difference(X: Any, y: Any, loss: str) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = peer("liblinear", loss, 1.0 / half, half, 200).fit(X[train], y[train])
-    best = max(
-        (optimum, theirs), key=lambda model: -Race(X[train], y[train], loss, 1.0 / half).problem.objective(model.coef_.ravel())
-    )
+    problem = rs.Problem(X[train], y[train], loss=loss, l2=1.0 / half)
+    best = min((optimum, theirs), key=lambda model: problem.objective(model.coef_.ravel()))
     return 100.0 * abs(float(ours.score(X[test], y[test])) - float(best.score(X[test], y[test])))
 
 

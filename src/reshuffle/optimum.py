@@ -16,6 +16,7 @@ from scipy.optimize import linprog
 from scipy.optimize import minimize as scipy_minimize
 
 from reshuffle.auto import solve
+from reshuffle.auto.newton import hessian
 from reshuffle.certificate import duality_gap
 from reshuffle.problem import Problem
 
@@ -87,21 +88,15 @@ def _lbfgs(problem: Problem, start: Vector) -> Vector:
 
 
 def _newton(problem: Problem, x: Vector) -> Vector:
-    """Newton steps with the curvature of the loss by differences, as long as they make the gradient smaller."""
+    """Newton steps, as long as they make the gradient smaller."""
     if problem.dimension > _LARGEST_HESSIAN:
         return x
-    A = problem.X.astype(np.float64)
-    if problem.fit_intercept:
-        ones = np.ones((problem.n, 1))
-        A = sp.hstack([A, sp.csr_array(ones)], format="csr") if sp.issparse(A) else np.hstack([A, ones])
     ridge = np.r_[np.full(problem.d, problem.l2), np.zeros(int(problem.fit_intercept))]
-    gradient = problem.gradient(x)
+    rows, gradient = np.arange(problem.n), problem.gradient(x)
     for _ in range(30):
-        z = problem.margins(x)
-        h = 1e-5 * (1.0 + np.abs(z))
-        curvature = np.maximum(problem.duals(z + h) - problem.duals(z - h), 0.0) / (2.0 * h) * problem.sample_weight / problem.n
-        H = A.T @ (sp.diags_array(curvature) @ A if sp.issparse(A) else curvature[:, None] * A)
-        H = (H.toarray() if sp.issparse(H) else H) + np.diag(ridge)
+        curvatures = problem.sample_weight * problem.curvatures(problem.margins(x)) / problem.n
+        lower = np.tril(hessian(problem, rows, curvatures))
+        H = lower + np.tril(lower, -1).T + np.diag(ridge)
         step = np.linalg.lstsq(H, gradient, rcond=1e-13)[0]
         better = _shorter_gradient(problem, x, gradient, step)
         if better is None:

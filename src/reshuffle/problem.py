@@ -121,6 +121,10 @@ class Problem:
         """l'(z_i, y_i) of every sample, without its weight: the dual values that belong to margins z."""
         return self._apply("derivative", z)
 
+    def curvatures(self, z: Vector) -> Vector:
+        """l''(z_i, y_i) of every sample, without its weight, for a smooth loss."""
+        return self._apply("curvature", z)
+
     def conjugates(self, u: Vector) -> Vector:
         """l*(u_i, y_i) of every sample, without its weight; infinite outside the dual domain."""
         low, high = self.dual_bounds
