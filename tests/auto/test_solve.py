@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.auto import _rows, best_constant, solve
-from reshuffle.auto.dual import passes_to_go
+from reshuffle.auto.dual import dual_passes, passes_to_go
 from reshuffle.auto.newton import batch_sizes, hessian, sample_by_curvature
-from reshuffle.auto.progress import rows_of
+from reshuffle.auto.progress import Progress, rows_of
 from reshuffle.auto.span import Span
 from reshuffle.certificate import lower_bound
 from reshuffle.losses import LOSSES, get_loss
@@ -121,6 +121,7 @@ def test_never_certifies_what_it_has_not_reached(name, n, d, seed, scale, l2, in
     p = rs.Problem(X, y, loss=name, l2=10.0**l2, fit_intercept=intercept)
     rough, fine = solve(p, tol=0.3, max_iter=50), solve(p, tol=1e-4, max_iter=500, seed=1)
     for found in (rough, fine):
+        assert found.f == pytest.approx(p.objective(found.x), rel=1e-6, abs=1e-9)
         assert found.f - found.gap <= min(rough.f, fine.f) + 1e-9 * (1.0 + abs(fine.f))
 
 
@@ -154,6 +155,7 @@ def test_the_span_of_few_rows_holds_the_same_problem(kind, intercept, repeated):
     np.testing.assert_allclose(span.inside(span.outside(b)), b, atol=1e-9)
     sharp = solve(p, tol=1e-9)
     assert sharp.converged
+    assert sharp.f == pytest.approx(p.objective(sharp.x), rel=1e-12)
     assert np.linalg.norm(p.gradient(sharp.x)) < 1e-4
     assert len(solve(p, tol=1e-9, x0=sharp.x).history) <= len(sharp.history)
 
@@ -288,6 +290,15 @@ def test_batches_grow_by_four_and_end_with_all_rows():
     assert batch_sizes(100, 5) == [100]
     assert batch_sizes(16_000, 10) == [250, 1000, 4000, 16_000]
     assert batch_sizes(16_000, 700) == [4000, 16_000]
+
+
+def test_dual_passes_alone_find_an_intercept():
+    """That needs the centre of its pull to move: a fixed one would leave a gap for good."""
+    p = problem("logistic", n=300, d=4, l2=0.1)
+    constant = best_constant(p)
+    progress = Progress(p, np.zeros(5), constant, tol=1e-6, max_iter=300, small=False, callback=None)
+    dual_passes(p, progress, np.zeros(5), np.zeros(300), seed=0, patience=np.inf)
+    assert progress.converged
 
 
 def test_passes_to_go_counts_at_the_rate_of_the_last_two():
