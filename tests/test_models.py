@@ -180,3 +180,8 @@ def test_a_table_without_labels_is_known_by_its_width_and_names_must_agree():
         rows_for(model, Data(X[:, :2], np.array(["x"] * 30), "t", ["a", "b"]), labelled=False)
     with pytest.raises(ValueError, match=r"feature 1 \(counted from 0\) is 'z', where the model has 'b'"):
         rows_for(model, Data(X, None, "t", ["a", "z", "c"]), labelled=False)
+
+
+def test_a_model_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no model file .*nothing\.json'; `reshuffle fit"):
+        rs.models.load(tmp_path / "nothing.json")

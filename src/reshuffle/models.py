@@ -82,6 +82,8 @@ def load(path: str | Path) -> Model:
     """Read a model that `save` wrote: fitted, and equal to the last bit."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no model file {str(path)!r}; `reshuffle fit ... --out {path}` writes one") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is not a model of reshuffle, or not all of one: {error}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
