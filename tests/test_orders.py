@@ -4,8 +4,10 @@ from itertools import permutations
 from math import factorial
 
 import numpy as np
+import pytest
 
 from reshuffle.orders import make_order
+from reshuffle.orders.streams import Stream, permutation
 
 
 def test_each_permutation_of_four_is_drawn_equally_often():
@@ -31,3 +33,31 @@ def test_shuffle_once_keeps_the_first_permutation_of_its_seed():
     np.testing.assert_array_equal(once.permutation(0), once.permutation(33))
     np.testing.assert_array_equal(once.permutation(0), make_order("rr", 50, seed=1).permutation(0))
     np.testing.assert_array_equal(make_order("ig", 5, seed=1).permutation(3), np.arange(5))
+
+
+def splitmix64(state):
+    """As Steele, Lea and Flood (2014) write it, in Python's own integers."""
+    mask = 2**64 - 1
+    z = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 & mask
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & mask
+    return z ^ (z >> 31)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 17, 4095, 4096, 4097, 20_000])
+def test_a_random_permutation_sorts_the_rows_by_their_keys(n):
+    start = int(np.random.SeedSequence(5, spawn_key=(3, 0)).generate_state(1, np.uint64)[0])
+    keys = [splitmix64((start + (i + 1) * 0x9E3779B97F4A7C15) % 2**64) >> 1 for i in range(n)]
+    assert permutation(n, 5, 3).tolist() == sorted(range(n), key=keys.__getitem__)
+
+
+def test_every_place_is_equally_likely_for_every_row_of_many():
+    n, draws = 9_000, 200
+    places = np.array([np.argsort(permutation(n, 0, epoch)) for epoch in range(draws)])
+    assert abs(places.mean() - (n - 1) / 2) < 1e-9
+    spread = np.sqrt(draws * (n * n - 1) / 12)
+    assert np.abs(places.sum(axis=0) - draws * (n - 1) / 2).max() < 4.5 * spread  # 9000 sums: beyond by chance in 6 % of seeds
+
+
+def test_streams_of_one_epoch_and_epochs_of_one_stream_differ():
+    drawn = [permutation(100, 0, epoch, stream).tolist() for epoch in range(3) for stream in Stream]
+    assert all(a != b for k, a in enumerate(drawn) for b in drawn[:k])

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from reshuffle.auto import _rows
 from reshuffle.auto.progress import Progress, rows_of
 from reshuffle.losses.base import compiled
-from reshuffle.orders import generator, make_order
+from reshuffle.orders import make_order
+from reshuffle.orders.streams import Stream, permutation
 from reshuffle.problem import Problem
 
 Vector = NDArray[np.float64]
-
-_STREAM = 2  # of the random numbers; stream 0 orders the passes
 
 
 def dual_passes(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed: int, patience: float) -> None:
@@ -33,7 +32,7 @@ def dual_passes(problem: Problem, progress: Progress, x: Vector, dual: Vector, *
     data = (rows_of(problem), problem.labels, problem.sample_weight, squares)
     gaps: list[float] = []
     for epoch in range(10**9):
-        again = generator(seed, epoch, stream=_STREAM).permutation(heavy)
+        again = heavy[permutation(heavy.size, seed, epoch, Stream.HEAVY_ROWS)]
         for visit in (order.permutation(epoch), again):
             _rows.dual_epoch(*data, visit, prox, loss.parameter, pull, intercept_pull, x, dual)
         if progress.offer(x, problem.objective(x), dual):

@@ -19,14 +19,13 @@ from reshuffle import _passes
 from reshuffle.auto import _rows
 from reshuffle.auto.progress import Progress, rows_of
 from reshuffle.losses.base import compiled
-from reshuffle.orders import generator
+from reshuffle.orders.streams import Stream, permutation
 from reshuffle.problem import Problem
 
 Vector = NDArray[np.float64]
 
 FEW_FEATURES = 1000  # up to here a Hessian is formed and factorised
 _GROWTH = 4
-_STREAM = 1  # of the random numbers; stream 0 orders the passes
 
 
 class Losses:
@@ -223,10 +222,10 @@ def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: 
     `width` is how far kinks are rounded at first.
     """
     n = problem.n
-    permutation = generator(seed, 0, stream=_STREAM).permutation(n)
+    order = permutation(n, seed, 0, Stream.GROWING_BATCH)
     limit = rows_for_hessian(problem)
     for size in batch_sizes(n, problem.dimension) if grow else [n]:
-        rows = np.sort(permutation[:size]) if size < n else np.arange(n)
+        rows = np.sort(order[:size]) if size < n else np.arange(n)
         smooth = problem.smoothness is not None
         losses = Losses(problem, rows) if smooth else Rounded(problem, rows, width, progress.dual)
         x = _on_batch(Batch(problem, rows, losses, limit), progress, x, final=size == n)
@@ -255,7 +254,8 @@ def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Ve
         if final:
             f = here.f if losses.exact else progress.problem.objective_at(here.z, here.x)
             dual = (slopes + curvatures * along) / losses.weights if progress.worth_certifying(-slope) else None
-            if progress.offer(here.x, f, dual):
+            moved = float(np.linalg.norm(here.x - before.x)) / (float(np.linalg.norm(here.x)) + 1e-300) if losses.exact else 0.0
+            if progress.offer(here.x, f, dual, moved):
                 return here.x
         elif length == 1.0 and decrease < 0.1 * progress.constant.gain(here.f):
             return here.x

@@ -17,6 +17,7 @@ from reshuffle.problem import Problem
 Vector = NDArray[np.float64]
 
 _ROUNDING = 1e-15
+_STILL = 1e-7  # of |x|: after a Newton step as short as this, x is exact to about its square
 
 
 def rows_of(problem: Problem) -> Any:
@@ -75,6 +76,7 @@ class Progress:
         self._max_iter, self._callback, self._began = max_iter, callback, time.perf_counter()
         self.x, self.dual = x, np.zeros(problem.n)
         self.f, self.bound = np.inf, -np.inf
+        self._moved = 0.0
         self.history: list[Epoch] = []
 
     def of(self, problem: Problem, x: Vector) -> "Progress":
@@ -106,7 +108,8 @@ class Progress:
     @property
     def finished(self) -> bool:
         stalled = len(self.history) > 20 and self.gap >= 0.5 * (self.history[-21].gap or np.inf)
-        return self.gap <= self.target or len(self.history) >= self._max_iter or (self.converged and stalled)
+        reached = self.gap <= self.target and not (self._small and self._moved > _STILL)
+        return reached or len(self.history) >= self._max_iter or (self.converged and stalled)
 
     def certificate_can_bear(self, residual: Vector) -> bool:
         """Whether a gradient of this size at the dual point would cost the certificate no more than a tenth of the target."""
@@ -120,9 +123,12 @@ class Progress:
         last = len(self.history) + 1 == self._max_iter
         return last or expected * expected <= 30.0 * self.target * self._gain
 
-    def offer(self, x: Vector, f: float, dual: Vector | None) -> bool:
-        """x with f(x), and dual values, which need not be feasible; returns `finished`."""
-        if f < self.f:
+    def offer(self, x: Vector, f: float, dual: Vector | None, moved: float = 0.0) -> bool:
+        """x with f(x), and dual values, which need not be feasible; returns `finished`. A gap at the level of rounding leaves x
+        open to its square root, so small data is not finished before a step has `moved` x by next to nothing, relative to its size.
+        """
+        self._moved = moved
+        if f <= self.f + _ROUNDING * abs(f):  # of points that rounding cannot tell apart, the last is the most exact
             self.x, self.f = x.copy(), f
         if dual is not None:
             bound, feasible = lower_bound(self.problem, dual, self.f - self.target)

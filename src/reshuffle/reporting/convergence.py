@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from reshuffle import theory
 from reshuffle.optimum import Optimum, measure
-from reshuffle.orders import generator
+from reshuffle.orders.streams import Stream, permutation
 from reshuffle.planning import Survey
 from reshuffle.problem import Problem
 from reshuffle.solver import DivergenceError, Run, minimize
@@ -27,7 +27,6 @@ EPOCHS = 30
 LARGEST = 2_000_000  #: stored entries of the data, up to which every row is used
 _ORDERS = ("rr", "so", "ig")
 _MOST_DOUBLINGS = 24
-_ROWS_STREAM = 6  # of the seed: the sample of rows
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def _setting(found: Survey, batch_size: int) -> _Setting:
     if entries <= LARGEST:
         return _Setting(problem, found.optimum, found.random[batch_size], found.in_file[batch_size])
     kept = max(1, int(problem.n * (LARGEST / entries)))
-    rows = np.sort(generator(found.seed, 0, stream=_ROWS_STREAM).permutation(problem.n)[:kept])
+    rows = np.sort(permutation(problem.n, found.seed, 0, Stream.SAMPLE_OF_ROWS)[:kept])
     sample = Problem(
         problem.X[rows],
         problem.labels[rows],

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle import __version__, theory
-from reshuffle.orders import Order, generator
+from reshuffle.orders import Order
+from reshuffle.orders.streams import Stream, generator
 from reshuffle.problem import Problem
 from reshuffle.spectral import lanczos
 from reshuffle.spectral.batches import largest_batch
@@ -56,7 +57,7 @@ class Whole:
         self.largest = float(self.rows.squared_norms.max())
         self.norm, self.residual = 0.0, 0.0
         if self.largest > 0.0:
-            self._look(generator(order.seed, 0, stream=3).standard_normal(problem.n))
+            self._look(generator(order.seed, 0, Stream.LOOK).standard_normal(problem.n))
 
     def _look(self, g: Vector) -> None:
         apply, norms = self.rows.whole().ordered, self.rows.squared_norms
@@ -108,7 +109,7 @@ class Measurement:
     def _ordered_norm(self, arranged: Arranged, order: Any, permutation: int) -> lanczos.TopEigenvalue:
         whole = self.whole
         if whole.share is not None:
-            start = generator(whole.order.seed, permutation, stream=1).standard_normal(order.size)
+            start = generator(whole.order.seed, permutation, Stream.START).standard_normal(order.size)
             return lanczos.upper_bound(arranged.ordered, start, slack=whole.tol, failure_probability=whole.share)
         start = np.empty(order.size)
         start[arranged.visit] = self._profile * whole.mix[order]
@@ -120,7 +121,7 @@ class Measurement:
             return whole.largest, 0.0
         starts = batch_starts(order.size, self.batch_size)
         traces = np.add.reduceat(whole.rows.squared_norms[order], starts[:-1])
-        start = generator(whole.order.seed, permutation, stream=2).standard_normal(order.size)
+        start = generator(whole.order.seed, permutation, Stream.BATCH_START).standard_normal(order.size)
         if whole.share is None:
             start = np.sqrt(order.size) * whole.mix[order] + _BATCH_GUARD * start
         best = largest_batch(arranged, traces, start, batch_size=self.batch_size, tol=whole.tol, failure_probability=whole.share)

@@ -1,8 +1,7 @@
 """In which order samples are visited: RR (a new uniform permutation each epoch), SO (one, kept), IG (the file's order),
 or any permutation of the user's own.
 
-The permutation of epoch k is drawn from `SeedSequence(seed, spawn_key=(k, 0))`: it depends on nothing else, so epochs can
-be computed in any order, on any number of threads, and again after a restart.
+The permutation of epoch k depends on the seed and on k alone: see `streams`.
 """
 
 from collections.abc import Iterator
@@ -12,13 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reshuffle.orders.streams import permutation
+
 NAMES = ("rr", "so", "ig")
 Permutations = Iterator[ArrayLike]
-
-
-def generator(seed: int, epoch: int, *, stream: int = 0) -> np.random.Generator:
-    """The random numbers of an epoch: stream 0 draws its permutation, others are for whatever else it needs to draw."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(epoch, stream)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +48,7 @@ class Order:
                 raise ValueError(f"order gave {epoch} permutations; epoch {epoch + 1} needs one more") from None
         if self.name == "ig":
             return np.arange(self.n)
-        return generator(self.seed, epoch if self.random else 0).permutation(self.n)
+        return permutation(self.n, self.seed, epoch if self.random else 0)
 
 
 def make_order(order: str | ArrayLike | Permutations | Order, n: int, seed: int) -> Order:
