@@ -36,7 +36,6 @@ from threadpoolctl import threadpool_limits
 
 import reshuffle as rs
 from reshuffle.orders import make_order
-from reshuffle.spectral import _kernels
 from reshuffle.spectral.measurement import Measurement, Whole
 
 LARGE = 100_000
@@ -204,7 +203,8 @@ def dense_over_blas() -> dict[str, float]:
         for kind in (np.uint8, np.float32, np.float64):
             X = (255 * rng.random((n, d))).astype(kind)
             order, v, out = rng.permutation(n), rng.standard_normal(n), np.empty(n)
-            ours = partial(_kernels.dense_ordered, X, np.ones(n), 0.0, order, 1, v, np.empty((2, d)), out)
+            arranged = rs.Problem(X, loss="unit").rows._weighted(np.ones(n)).arrange(order, 1)
+            ours = partial(arranged.ordered, v, out)
             ours()
             peers = []
             for c in (16, 64, 256):

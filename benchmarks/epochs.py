@@ -30,7 +30,7 @@ from sklearn.linear_model import SGDClassifier
 
 import reshuffle as rs
 from reshuffle.orders import make_order
-from reshuffle.solver.passes import Passes
+from reshuffle.solver.shuffled import Sweep
 
 SHAPES = {"a9a": (32_561, 123, 14), "rcv1_like": (20_242, 47_236, 75)}
 STEP = 1e-4
@@ -54,11 +54,11 @@ def datasets(folder: Path) -> dict[str, tuple[Any, Any]]:
 
 
 def epoch_seconds(problem: rs.Problem, order: str, batch_size: int, epochs: int = 15) -> float:
-    passes = Passes(problem, make_order(order, problem.n, 0), batch_size)
+    sweep = Sweep(problem, make_order(order, problem.n, 0), batch_size)
     x, dual, times = np.zeros(problem.dimension), np.zeros(problem.n), []
     for epoch in range(epochs + 1):
         began = time.perf_counter()
-        passes.run(epoch, STEP, x, dual)
+        sweep.run(epoch, STEP, x, dual)
         times.append(time.perf_counter() - began)
     return float(np.median(times[1:]))
 

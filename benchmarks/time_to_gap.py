@@ -38,7 +38,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.svm import LinearSVC
 
 import reshuffle as rs
-from reshuffle.auto import solve
+from reshuffle.solver.certified import solve
 
 TARGETS = (1e-3, 1e-6)
 FIRST_ORDER = ("sgdclassifier", "sag", "saga", "lbfgs", "liblinear_dual")
@@ -132,7 +132,7 @@ class Race:
         """The estimator with its defaults, asked for this gap: seconds, and the gap it came to."""
 
         def make() -> Any:
-            return rs.ShuffledSGDClassifier(self.loss, alpha=self.alpha, tol=target, fit_intercept=False, random_state=0)
+            return rs.CertifiedClassifier(self.loss, alpha=self.alpha, tol=target, fit_intercept=False, random_state=0)
 
         seconds, gap = self.fit(make())
         return self.best(make, seconds), gap
@@ -204,10 +204,8 @@ def accuracy_difference(X: Any, y: Any, loss: str) -> float:
     order = np.random.default_rng(0).permutation(X.shape[0])
     half = X.shape[0] // 2
     train, test = np.sort(order[:half]), np.sort(order[half:])
-    ours = rs.ShuffledSGDClassifier(loss, alpha=1.0 / half, fit_intercept=False, random_state=0).fit(X[train], y[train])
-    optimum = rs.ShuffledSGDClassifier(loss, alpha=1.0 / half, fit_intercept=False, tol=1e-8, random_state=0).fit(
-        X[train], y[train]
-    )
+    ours = rs.CertifiedClassifier(loss, alpha=1.0 / half, fit_intercept=False, random_state=0).fit(X[train], y[train])
+    optimum = rs.CertifiedClassifier(loss, alpha=1.0 / half, fit_intercept=False, tol=1e-8, random_state=0).fit(X[train], y[train])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = peer("liblinear", loss, 1.0 / half, half, 200).fit(X[train], y[train])

@@ -215,7 +215,7 @@ def test_mistakes_of_models_end_in_one_clear_line(arguments, complaint):
 def test_probabilities_need_the_logistic_loss_and_few_passes_are_warned_of(tmp_path):
     model = tmp_path / "model.json"
     _, stderr = run("fit", "breast_cancer", "--loss", "hinge", "--alpha", 1e-8, "--max-iter", 1, "--out", model)
-    assert stderr.startswith("reshuffle: warning: ShuffledSGDClassifier stopped at max_iter=1")
+    assert stderr.startswith("reshuffle: warning: CertifiedClassifier stopped after 1 passes")
     assert "--proba: loss='hinge' gives no probabilities" in run("predict", model, "breast_cancer", "--proba", status=2)[1]
 
 

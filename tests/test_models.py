@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.data import Data
-from reshuffle.models import load, rows_for, save
+from reshuffle.estimators.from_data import rows_for
+from reshuffle.models import load, save
 
 X = np.random.default_rng(0).standard_normal((30, 3))
 SIGNS = (X[:, 0] > 0).astype(int)
 
 
-def fitted(y=SIGNS, **parameters):
-    kind = rs.ShuffledSGDRegressor if np.asarray(y).dtype.kind == "f" else rs.ShuffledSGDClassifier
+def fitted(y=SIGNS, family="Certified", **parameters):
+    kind = getattr(rs, family + ("Regressor" if np.asarray(y).dtype.kind == "f" else "Classifier"))
     return kind(**{"alpha": 0.1, "random_state": 0, **parameters}).fit(X, y)
 
 
@@ -46,7 +47,6 @@ def test_a_model_comes_back_to_the_last_bit(labels, intercept, tmp_path):
     if hasattr(model, "classes_"):
         assert back.classes_.tolist() == model.classes_.tolist()
         np.testing.assert_array_equal(back.predict_proba(X), model.predict_proba(X))
-    assert back.partial_fit(X, LABELS[labels]).n_iter_ == 1
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=4, max_size=4))
@@ -64,9 +64,9 @@ def test_parameters_survive_in_their_types(tmp_path):
     model = fitted(
         loss="smoothed_hinge:0.1234567890123",
         class_weight={0: 2.0, 1: 0.5},
-        solver="sgd",
+        family="ShuffledSGD",
         order=np.arange(30),
-        tol=1e-1,
+        tol=10.0,
         callbacks=print,
         verbose=0,
     )
@@ -85,7 +85,7 @@ def test_names_of_features_are_kept(tmp_path):
     save(model, tmp_path / "model.json")
     assert load(tmp_path / "model.json").feature_names_in_.tolist() == ["a", "b", "ç"]
     content = json.loads((tmp_path / "model.json").read_text())
-    assert (content["format"], content["format_version"], content["reshuffle"]) == ("reshuffle model", 1, rs.__version__)
+    assert (content["format"], content["format_version"], content["reshuffle"]) == ("reshuffle model", 2, rs.__version__)
     assert [path.name for path in tmp_path.iterdir()] == ["model.json"]
 
 
@@ -99,7 +99,7 @@ def test_what_a_file_cannot_hold_is_refused_and_leaves_the_old_file(tmp_path):
     for model, complaint in [
         (fitted(loss=Own()), "loss='own' is not built in"),
         (fitted(random_state=np.random.RandomState(0)), "random_state=.* cannot be written"),
-        (fitted(solver="sgd", tol=1e-1, step_size=lambda epoch: 0.1), "step_size=.* cannot be written"),
+        (fitted(family="ShuffledSGD", tol=1e-1, step_size=lambda epoch: 0.1), "step_size=.* cannot be written"),
     ]:
         with pytest.raises(ValueError, match=complaint):
             save(model, path)
@@ -126,7 +126,7 @@ def damage(**changes):
             "'coefficients' is missing",
         ),
         (damage(format="other"), "is not a model of reshuffle"),
-        (damage(format_version=2), "has format version 2 and this reshuffle reads 1; use a newer reshuffle"),
+        (damage(format_version=1), "has format version 1 and this reshuffle reads 2; fit it again"),
         (damage(estimator="Forest"), "estimator 'Forest' is not one of"),
         (damage(parameters={"gamma": 1}), "unexpected keyword argument 'gamma'"),
         (damage(parameters={"loss": "squared"}), "loss='squared' is not for classification"),

@@ -10,19 +10,25 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from reshuffle import losses, models, orders, theory
-    from reshuffle.certificate import duality_gap
     from reshuffle.data import Data, load
-    from reshuffle.estimators import ShuffledSGDClassifier, ShuffledSGDRegressor
+    from reshuffle.duality import duality_gap
+    from reshuffle.estimators import CertifiedClassifier, CertifiedRegressor, ShuffledSGDClassifier, ShuffledSGDRegressor
     from reshuffle.planning import Plan, plan
     from reshuffle.problem import Problem
     from reshuffle.reporting import Report, report
-    from reshuffle.solver import DivergenceError, Guarantee, Run, minimize, minimize_sum
+    from reshuffle.rows import Rows
+    from reshuffle.solver.guarantee import Guarantee
+    from reshuffle.solver.run import DivergenceError, Run
+    from reshuffle.solver.shuffled import minimize
+    from reshuffle.solver.sums import minimize_sum
     from reshuffle.spectral import Constants, LipschitzConstants, SmoothConstants, constants
 
 _MODULES = ("losses", "models", "orders", "theory")
 _HOMES = {
     "Data": "data",
     "load": "data",
+    "CertifiedClassifier": "estimators",
+    "CertifiedRegressor": "estimators",
     "ShuffledSGDClassifier": "estimators",
     "ShuffledSGDRegressor": "estimators",
     "Plan": "planning",
@@ -30,12 +36,13 @@ _HOMES = {
     "Problem": "problem",
     "Report": "reporting",
     "report": "reporting",
-    "DivergenceError": "solver",
-    "Guarantee": "solver",
-    "Run": "solver",
-    "duality_gap": "certificate",
-    "minimize": "solver",
-    "minimize_sum": "solver",
+    "Rows": "rows",
+    "DivergenceError": "solver.run",
+    "Guarantee": "solver.guarantee",
+    "Run": "solver.run",
+    "duality_gap": "duality",
+    "minimize": "solver.shuffled",
+    "minimize_sum": "solver.sums",
     "Constants": "spectral",
     "LipschitzConstants": "spectral",
     "SmoothConstants": "spectral",
@@ -43,6 +50,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "CertifiedClassifier",
+    "CertifiedRegressor",
     "Constants",
     "Data",
     "DivergenceError",
@@ -51,6 +60,7 @@ __all__ = [
     "Plan",
     "Problem",
     "Report",
+    "Rows",
     "Run",
     "ShuffledSGDClassifier",
     "ShuffledSGDRegressor",

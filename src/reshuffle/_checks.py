@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 
@@ -17,24 +16,6 @@ def whole_number(name: str, value: Any, smallest: int, largest: int | None = Non
     if number < smallest:
         raise ValueError(f"{name}={number} is too small; use {allowed}")
     return number
-
-
-def refuse_non_finite(name: str, X: Any) -> None:
-    """Of a sparse or dense matrix; the message says where the first bad value stands."""
-    values = X.data if sp.issparse(X) else X
-    if values.dtype.kind != "f":
-        return
-    block = max(1, (1 << 20) // (1 if values.ndim == 1 else values.shape[1]))
-    for start in range(0, values.shape[0], block):
-        finite = np.isfinite(values[start : start + block])
-        if finite.all():
-            continue
-        first = np.argwhere(~finite)[0]
-        row = int(first[0]) + start
-        bad = values[row] if values.ndim == 1 else values[row, first[1]]
-        if sp.issparse(X):
-            row = int(np.searchsorted(X.indptr, row, side="right")) - 1
-        raise ValueError(f"{name} holds {bad} in row {row} (counted from 0); remove or fill NaN and infinity first")
 
 
 def starting_point(x0: ArrayLike | None, dimension: int) -> NDArray[np.float64]:

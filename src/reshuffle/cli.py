@@ -223,12 +223,13 @@ def fit(
 
     from reshuffle import models
     from reshuffle._output import check_output
+    from reshuffle.estimators.from_data import fit as fit_data
 
     check_output(out, "--out")
     data = reshuffle.load(path, target=target, n_features=features)
     options: dict[str, Any] = {"alpha": alpha, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
     with _plain_warnings():
-        model = models.fit(data, loss, n_jobs=jobs, verbose=int(verbose), **options)
+        model = fit_data(data, loss, n_jobs=jobs, verbose=int(verbose), **options)
     models.save(model, out)
     n, d = data.X.shape
     gap = float(np.max(model.relative_gap_))
@@ -245,16 +246,18 @@ def predict(
 ) -> None:
     """One prediction a line; if the data has labels, the score goes to stderr."""
     from reshuffle import models
+    from reshuffle.estimators.from_data import quality as quality_of
+    from reshuffle.estimators.from_data import rows_for
 
     model = models.load(model_file)
     if proba and not hasattr(model, "predict_proba"):
         raise ValueError(f"--proba: loss={model.loss!r} gives no probabilities; fit with --loss logistic")
-    X, y = models.rows_for(model, reshuffle.load(path, target=target), labelled=target is not None)
+    X, y = rows_for(model, reshuffle.load(path, target=target), labelled=target is not None)
     with _plain_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # they were compared above
         predicted = model.predict(X)
         table = [model.classes_, *model.predict_proba(X)] if proba else predicted[:, None]
-        quality = models.quality(model, predicted, y)
+        quality = quality_of(model, predicted, y)
     sys.stdout.writelines("\t".join(map(str, row.tolist())) + "\n" for row in table)
     if quality is not None:
         _say(quality)

@@ -1,57 +1,40 @@
 """A fitted estimator as a JSON file: names, sizes, coefficients and certificate, and nothing that runs when it is read.
 
-`save` writes it beside and renames, so that a file is always whole; `load` believes nothing it has not checked.
+A file is always whole, and `load` believes nothing it has not checked.
 """
 
 import json
+import warnings
 from dataclasses import fields
+from importlib import import_module
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from reshuffle import __version__
 from reshuffle._output import write_whole
-from reshuffle.data import Data
-from reshuffle.estimators import ShuffledSGDClassifier, ShuffledSGDRegressor
+from reshuffle.estimators import CertifiedClassifier, CertifiedRegressor, ShuffledSGDClassifier, ShuffledSGDRegressor
+from reshuffle.estimators.classification import LinearClassifier
+from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import LOSSES, get_loss
 
 FORMAT = "reshuffle model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
-Model = ShuffledSGDClassifier | ShuffledSGDRegressor
+Model = LinearClassifier | LinearRegressor
 
-_ESTIMATORS: dict[str, Any] = {kind.__name__: kind for kind in (ShuffledSGDClassifier, ShuffledSGDRegressor)}
-
-
-def fit(data: Data, loss: str, **parameters: Any) -> Model:
-    """The estimator that the loss asks for, trained on data that was read from a file."""
-    if data.y is None:
-        raise ValueError(f"{data.name} has no labels to learn from")
-    y = data.y
-    if get_loss(loss).task == "regression":
-        model = ShuffledSGDRegressor(loss, **parameters)
-    else:
-        model = ShuffledSGDClassifier(loss, **parameters)
-        if y.dtype.kind == "f" and np.array_equal(y, np.rint(y)):  # in text a class 1 is read as the number 1.0
-            y = y.astype(np.int64)
-    model.fit(data.X, y)
-    if data.feature_names is not None:
-        model.feature_names_in_ = np.array(data.feature_names, dtype=object)
-    return model
+_KINDS = (CertifiedClassifier, CertifiedRegressor, ShuffledSGDClassifier, ShuffledSGDRegressor)
+_ESTIMATORS: dict[str, Any] = {kind.__name__: kind for kind in _KINDS}
 
 
-def quality(model: Model, predicted: Any, y: Any) -> str | None:
-    """How well predictions agree with labels, in words; None where there is nothing to compare them with."""
-    if y is None or (y.dtype.kind in "biuf") != (predicted.dtype.kind in "biuf"):
-        return None
-    if isinstance(model, ShuffledSGDClassifier):
-        return f"accuracy {np.mean(predicted == y):.4f} on {y.size} rows"
-    spread = float(np.sum((y - y.mean()) ** 2))
-    return None if spread == 0.0 else f"R² {1.0 - float(np.sum((y - predicted) ** 2)) / spread:.4f} on {y.size} rows"
+def __getattr__(name: str) -> Any:
+    if name in ("fit", "quality", "rows_for"):
+        warnings.warn(f"models.{name} is called estimators.from_data.{name} now", FutureWarning, stacklevel=2)
+        return getattr(import_module("reshuffle.estimators.from_data"), name)
+    raise AttributeError(f"module 'reshuffle.models' has no attribute {name!r}")
 
 
 def save(model: Model, path: str | Path) -> None:
@@ -90,41 +73,15 @@ def load(path: str | Path) -> Model:
         raise ValueError(f"{path} is not a model of reshuffle; `reshuffle fit` writes one")
     version = content.get("format_version")
     if version != FORMAT_VERSION:
-        raise ValueError(f"{path} has format version {version!r} and this reshuffle reads {FORMAT_VERSION}; use a newer reshuffle")
+        raise ValueError(
+            f"{path} has format version {version!r} and this reshuffle reads {FORMAT_VERSION}; "
+            "fit it again, or read it with the reshuffle that wrote it"
+        )
     try:
         return _model(content)
     except (KeyError, TypeError, ValueError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ValueError(f"{path} is damaged: {what}") from None
-
-
-def rows_for(model: Model, data: Data, *, labelled: bool) -> tuple[Any, Any]:
-    """X and y of data that a model is to predict, with the features it was trained on.
-
-    Sparse data may end early, as svmlight text does where the last features do not occur. A table without labels is known by its
-    width, unless it is said to be labelled: what was taken for its labels is its last feature.
-    """
-    X, y, d = data.X, data.y, int(model.n_features_in_)
-    if sp.issparse(X) and X.shape[1] < d:
-        X = X.copy()
-        X.resize((X.shape[0], d))
-    if data.feature_names is not None and X.shape[1] == d - 1 and not labelled:
-        X, y = np.column_stack([X, _numbers(data)]), None
-    if X.shape[1] != d:
-        raise ValueError(f"{data.name} has {X.shape[1]} features; the model was trained on {d}")
-    known = getattr(model, "feature_names_in_", None)
-    if known is not None and data.feature_names is not None:
-        for k, (name, wanted) in enumerate(zip(data.feature_names, known, strict=False)):
-            if name != wanted:
-                raise ValueError(f"{data.name}: feature {k} (counted from 0) is {name!r}, where the model has {str(wanted)!r}")
-    return X, y
-
-
-def _numbers(data: Data) -> Any:
-    try:
-        return np.asarray(data.y, dtype=np.float64)
-    except ValueError:
-        raise ValueError(f"{data.name} has {data.X.shape[1]} features; the model was trained on one more") from None
 
 
 def _parameters(model: Model) -> dict[str, Any]:
@@ -141,7 +98,7 @@ def _parameters(model: Model) -> dict[str, Any]:
 
 
 def _classes(model: Model) -> list[Any] | None:
-    if isinstance(model, ShuffledSGDRegressor):
+    if isinstance(model, LinearRegressor):
         return None
     classes: list[Any] = model.classes_.tolist()
     if not _one_kind(classes):
@@ -177,14 +134,14 @@ def _model(content: dict[str, Any]) -> Model:
     if type(d) is not int or d < 1:
         raise ValueError(f"n_features is {d!r}")
     rows = 1
-    if isinstance(model, ShuffledSGDClassifier):
+    if isinstance(model, LinearClassifier):
         if not (isinstance(classes, list) and len(classes) > 1 and _one_kind(classes) and classes == sorted(set(classes))):
             raise ValueError("classes must be two or more sorted names or numbers")
         rows = len(classes) if len(classes) > 2 else 1
         model.classes_ = np.array(classes)
     coefficients = _array("coefficients", content["coefficients"], (rows, d))
     intercepts = _array("intercepts", content["intercepts"], (rows,))
-    one = isinstance(model, ShuffledSGDRegressor)
+    one = isinstance(model, LinearRegressor)
     model.coef_, model.intercept_ = (coefficients[0], float(intercepts[0])) if one else (coefficients, intercepts)
     model.n_features_in_ = d
     names = content["feature_names"]

@@ -1,8 +1,8 @@
 """x*, and what the theorems ask of it: D = |x_0 - x*|, sigma* and |y*|. Solved to high accuracy, and honest about how high.
 
-Smooth losses: `auto.solve` with l2, L-BFGS on columns scaled to unit norm without, then Newton steps where the Hessian is small
-enough to form. Losses made of straight pieces without l2: a linear program. A Lipschitz loss with l2 is
-refused, as no theorem covers it.
+Smooth losses: the certified solver with l2, L-BFGS on columns scaled to unit norm without, then Newton steps where the Hessian is
+small enough to form. Losses made of straight pieces without l2: a linear program. A Lipschitz loss with l2 is refused, as no
+theorem covers it.
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 from scipy.optimize import minimize as scipy_minimize
 
-from reshuffle.auto import solve
-from reshuffle.auto.newton import hessian
-from reshuffle.certificate import duality_gap
+from reshuffle.duality import duality_gap
 from reshuffle.problem import Problem
+from reshuffle.solver.certified import solve
 
 Vector = NDArray[np.float64]
 
@@ -75,7 +74,7 @@ def _dual_norm(problem: Problem, x: Vector, duals: Vector) -> float:
 
 def _lbfgs(problem: Problem, start: Vector) -> Vector:
     scale = np.ones(problem.dimension)
-    scale[: problem.d] = np.sqrt(problem.squared_column_norms() / problem.n + problem.l2)
+    scale[: problem.d] = np.sqrt(problem.rows.squared_column_norms() / problem.n + problem.l2)
     scale[scale == 0.0] = 1.0
 
     def value_and_gradient(v: Vector) -> tuple[float, Vector]:
@@ -92,10 +91,10 @@ def _newton(problem: Problem, x: Vector) -> Vector:
     if problem.dimension > _LARGEST_HESSIAN:
         return x
     ridge = np.r_[np.full(problem.d, problem.l2), np.zeros(int(problem.fit_intercept))]
-    rows, gradient = np.arange(problem.n), problem.gradient(x)
+    gradient = problem.gradient(x)
     for _ in range(30):
         curvatures = problem.sample_weight * problem.curvatures(problem.margins(x)) / problem.n
-        lower = np.tril(hessian(problem, rows, curvatures))
+        lower = np.tril(problem.rows.hessian(curvatures))
         H = lower + np.tril(lower, -1).T + np.diag(ridge)
         step = np.linalg.lstsq(H, gradient, rcond=1e-13)[0]
         better = _shorter_gradient(problem, x, gradient, step)
@@ -122,9 +121,7 @@ def _measure_pieces(problem: Problem, start: Vector) -> Optimum:
     slopes = [low, np.zeros(problem.n), high]
     heights = [-problem.conjugates(u) for u in slopes]
     _refuse_curved(problem, low, high, heights)
-    A = sp.csr_array(problem.X, dtype=np.float64)
-    if problem.fit_intercept:
-        A = sp.hstack([A, sp.csr_array(np.ones((problem.n, 1)))], format="csr")
+    A = problem.rows.csr()
     pieces = sp.vstack([sp.hstack([sp.diags_array(u) @ A, -sp.eye_array(problem.n)]) for u in slopes], format="csc")
     cost = np.r_[np.zeros(problem.dimension), problem.sample_weight / problem.n]
     found: Any = linprog(cost, A_ub=pieces, b_ub=-np.concatenate(heights), bounds=(None, None), method="highs")

@@ -10,7 +10,6 @@ from math import ceil, isfinite
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from reshuffle import __version__, theory
 from reshuffle._checks import whole_number
@@ -243,7 +242,7 @@ def _named(column: int, names: Sequence[str] | None) -> str:
 
 
 def _heavy_features(problem: Problem, recommended: Choice, eps: float, names: Sequence[str] | None) -> list[str]:
-    squares = problem.squared_column_norms()
+    squares = problem.rows.squared_column_norms()
     total = float(squares.sum())
     top = int(np.argmax(squares))
     if problem.d == 1 or total == 0.0 or squares[top] < 0.5 * total:
@@ -254,18 +253,10 @@ def _heavy_features(problem: Problem, recommended: Choice, eps: float, names: Se
 
 
 def _gain_of_scaling(problem: Problem, squares: Any, recommended: Choice, eps: float) -> float | None:
-    if problem.X.size > _FEW_ENTRIES or problem.smoothness is None:
+    if problem.rows.entries > _FEW_ENTRIES or problem.smoothness is None:
         return None
     factors = 1.0 / np.sqrt(np.where(squares > 0.0, squares / problem.n, 1.0))
-    X = problem.X @ sp.diags_array(factors) if sp.issparse(problem.X) else problem.X * factors
-    scaled = Problem(
-        X,
-        problem.y,
-        loss=problem.loss,
-        l2=problem.l2,
-        sample_weight=problem.sample_weight,
-        fit_intercept=problem.fit_intercept,
-    )
+    scaled = problem.replace(X=problem.rows.scale_columns(factors))
     best = measure(scaled)
     found = constants_by_batch_size(scaled, [recommended.batch_size], permutations=3, seed=0)[recommended.batch_size]
     numbers = {"lhat": found.lhat_max, "ltil": found.ltil_max, "distance": best.distance, "sigma": best.sigma}
@@ -283,8 +274,7 @@ def _repeated_rows(problem: Problem) -> list[str]:
 
 
 def _constant_features(problem: Problem, names: Sequence[str] | None) -> list[str]:
-    ends = [problem.X.min(axis=0), problem.X.max(axis=0)]
-    low, high = (np.asarray(end.todense() if sp.issparse(end) else end).ravel() for end in ends)
+    low, high = problem.rows.column_ranges()
     constant = np.flatnonzero(low == high)
     if constant.size == 0 or problem.n == 1:
         return []

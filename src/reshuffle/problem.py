@@ -1,30 +1,28 @@
-"""Problem = data + loss + weights + l2 + intercept: minimise f(x) = (1/n) sum_i w_i l(a_i'x, y_i) + (l2/2)|x|^2.
+"""Problem = rows + loss + labels + weights + l2 + intercept: minimise f(x) = (1/n) sum_i w_i l(a_i'x, y_i) + (l2/2)|x|^2.
 
 Everything a user can get wrong about data, labels or weights is refused here, before any work starts. The user's arrays
-are neither changed nor copied, except where their layout forces it: see `_as_matrix`.
+are neither changed nor copied, except where their layout forces it: see `rows.memory`.
 """
 
 from collections.abc import Callable
-from os import PathLike
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle._checks import refuse_non_finite
-from reshuffle.losses import Loss, get_loss
+from reshuffle.losses import Loss, get_loss, loops
+from reshuffle.losses.base import compiled
+from reshuffle.rows import Rows, as_rows
+from reshuffle.vectors import dot
 
 Vector = NDArray[np.float64]
-
-_DENSE_TYPES = (np.uint8, np.float32, np.float64)
 
 
 class Problem:
     """A linear prediction problem.
 
-    X : n x d, sparse or dense. CSR with 32 or 64 bit indices and C-ordered uint8, float32 or float64 arrays are used
-        where they lie; anything else is converted once.
+    X : n x d, sparse or dense, or a `Rows`. CSR with 32 or 64 bit indices and C-ordered arrays of 8 or 16 bit integers or of
+        float16, float32 or float64 are used where they lie; anything else is converted once.
     y : labels. Two classes for a classification loss (the smaller becomes -1, the larger +1), numbers for a regression
         loss, not needed for the `unit` loss.
     loss : a name, "name:parameter", or a `Loss`.
@@ -48,28 +46,43 @@ class Problem:
             raise ValueError(f"l2={l2!r} must be zero or a positive number")
         self.l2 = float(l2)
         self.fit_intercept = bool(fit_intercept)
-        self.X = _as_matrix(X)
-        self.y = _as_labels(y, self.X.shape[0], self.loss)
-        self.sample_weight = _as_weights(sample_weight, self.X.shape[0])
+        self.rows: Rows = as_rows(X).with_intercept(self.fit_intercept)
+        self.y = _as_labels(y, self.rows.n, self.loss)
+        self.sample_weight = _as_weights(sample_weight, self.rows.n)
         if not self.sample_weight.all():
-            kept = self.sample_weight > 0.0
-            self.X, self.sample_weight = self.X[kept], self.sample_weight[kept]
-            self.y = None if self.y is None else self.y[kept]
+            kept = np.flatnonzero(self.sample_weight)
+            self.rows = self.rows.take(kept).with_intercept(self.fit_intercept)
+            self.sample_weight, self.y = self.sample_weight[kept], None if self.y is None else self.y[kept]
+
+    def replace(self, **changes: Any) -> "Problem":
+        """The same problem with other arguments: `problem.replace(l2=0.1)`."""
+        names = ("y", "loss", "l2", "sample_weight", "fit_intercept")
+        return Problem(**{"X": self.rows, **{name: getattr(self, name) for name in names}, **changes})
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> "Problem":
+        """The problem of these rows alone, in this order, with their weights as they are."""
+        labels = None if self.y is None else self.y[rows]
+        return self.replace(X=self.rows.take(rows), y=labels, sample_weight=self.sample_weight[rows])
+
+    @property
+    def X(self) -> Any:
+        """The matrix, where the rows are in memory."""
+        return self.rows.matrix  # type: ignore[attr-defined]
 
     @property
     def n(self) -> int:
         """Samples, without those of weight 0."""
-        return int(self.X.shape[0])
+        return self.rows.n
 
     @property
     def d(self) -> int:
         """Features, without the intercept."""
-        return int(self.X.shape[1])
+        return self.rows.d
 
     @property
     def nnz(self) -> int:
         """Entries of X that are not zero."""
-        return int(self.X.nnz if sp.issparse(self.X) else np.count_nonzero(self.X))
+        return self.rows.nonzeros
 
     @property
     def smoothness(self) -> Vector | None:
@@ -84,34 +97,15 @@ class Problem:
     @property
     def dimension(self) -> int:
         """Length of x: the d coefficients, then the intercept if there is one."""
-        return self.d + self.fit_intercept
+        return self.rows.dimension
 
     def margins(self, x: Vector) -> Vector:
         """A x, the intercept included."""
-        from reshuffle import _passes
-
-        out = np.empty(self.n)
-        if sp.issparse(self.X):
-            _passes.csr_margins(*self.csr, x, self.fit_intercept, out)
-        else:
-            _passes.dense_margins(self.X, x, self.fit_intercept, out)
-        return out
+        return self.rows.margins(x)
 
     def transposed(self, u: Vector) -> Vector:
         """A' u."""
-        from reshuffle import _passes
-
-        out = np.empty(self.dimension)
-        if sp.issparse(self.X):
-            _passes.csr_transposed(*self.csr, u, self.fit_intercept, out)
-        else:
-            _passes.dense_transposed(self.X, u, self.fit_intercept, out)
-        return out
-
-    @property
-    def csr(self) -> tuple[Any, Any, Any]:
-        """The arrays of a sparse X, its indices seen as unsigned: that spares kernels numba's check for negative ones."""
-        return self.X.indptr, self.X.indices.view(f"u{self.X.indices.itemsize}"), self.X.data
+        return self.rows.transposed(u)
 
     def losses(self, z: Vector) -> Vector:
         """l(z_i, y_i) of every sample, without its weight."""
@@ -149,20 +143,9 @@ class Problem:
         return self.y
 
     def _apply(self, function: str, arguments: Vector) -> Vector:
-        from reshuffle import _passes
-        from reshuffle.losses.base import compiled
-
         labels, out = self.labels, np.empty(self.n)
-        _passes.apply_loss(compiled(self.loss, function), arguments, labels, self.loss.parameter, out)
+        loops.apply_loss(compiled(self.loss, function), arguments, labels, self.loss.parameter, out)
         return out
-
-    def _total(self, function: str, arguments: Vector) -> float:
-        """The weighted sum over all samples."""
-        from reshuffle import _passes
-        from reshuffle.losses.base import compiled
-
-        labels, weights, parameter = self.labels, self.sample_weight, self.loss.parameter
-        return float(_passes.total_loss(compiled(self.loss, function), parameter, labels, weights, arguments, arguments, 0.0))
 
     def objective(self, x: Vector) -> float:
         """f(x)."""
@@ -170,13 +153,13 @@ class Problem:
 
     def objective_at(self, z: Vector, x: Vector) -> float:
         """f where the margins of x are known to be z."""
-        return self._total("value", z) / self.n + self.regulariser(x)
+        labels, value = self.labels, compiled(self.loss, "value")
+        total = float(loops.total_loss(value, self.loss.parameter, labels, self.sample_weight, z, z, 0.0))
+        return total / self.n + self.regulariser(x)
 
     def regulariser(self, x: Vector) -> float:
         """(l2/2)|x|^2, without the intercept."""
-        from reshuffle import _passes
-
-        return 0.5 * self.l2 * float(_passes.dot(x[: self.d], x[: self.d]))
+        return 0.5 * self.l2 * float(dot(x[: self.d], x[: self.d]))
 
     def gradient(self, x: Vector) -> Vector:
         """grad f(x), or one subgradient where the loss has kinks."""
@@ -186,20 +169,7 @@ class Problem:
 
     def squared_norms(self) -> Vector:
         """|a_i|^2 of every sample, the intercept included."""
-        from reshuffle import _passes
-
-        out = np.empty(self.n)
-        if sp.issparse(self.X):
-            _passes.csr_squared_norms(self.X.indptr, self.X.data, out)
-        else:
-            _passes.dense_squared_norms(self.X, out)
-        return out + self.fit_intercept
-
-    def squared_column_norms(self) -> Vector:
-        """The sum of the squares of every feature."""
-        X = self.X
-        sums = X.multiply(X).sum(axis=0) if sp.issparse(X) else np.square(X, dtype=np.float64).sum(axis=0)
-        return np.asarray(sums, dtype=np.float64).ravel()
+        return self.rows.squared_norms()
 
     def squared_sample_gradients(self, x: Vector) -> Vector:
         """|grad f_i(x)|^2 for f_i(x) = w_i l(a_i'x, y_i) + (l2/2)|x|^2, of which the intercept bears no l2."""
@@ -214,54 +184,16 @@ class Problem:
         """-(1/n) sum w_i l*(v_i) - |A'(w v)|^2 / (2 l2 n^2) at v = s u, as a function of s: a lower bound of min f if u balances
         an intercept (w'u = 0). All s share one product with the data.
         """
-        from reshuffle import _passes
-
         pull = self.transposed(self.sample_weight * u)[: self.d] / self.n
-        square = float(_passes.dot(pull, pull)) / (2.0 * self.l2)
+        square = float(dot(pull, pull)) / (2.0 * self.l2)
 
         def value(s: float) -> float:
-            return -float(_passes.dot(self.sample_weight, self.conjugates(s * u))) / self.n - s * s * square
+            return -float(dot(self.sample_weight, self.conjugates(s * u))) / self.n - s * s * square
 
         return value
 
     def __repr__(self) -> str:
-        kind = "sparse" if sp.issparse(self.X) else "dense"
-        return f"Problem({self.n} x {self.d} {kind}, loss={self.loss}, l2={self.l2:g}, fit_intercept={self.fit_intercept})"
-
-
-def _as_matrix(X: Any) -> Any:
-    """A CSR matrix without repeated entries, or a C-ordered array of a type the kernels read; finite, n >= 1, d >= 1."""
-    X = _as_csr(X) if sp.issparse(X) else _as_dense(X)
-    if X.shape[0] == 0 or X.shape[1] == 0:
-        raise ValueError(f"X has shape {X.shape}; it needs at least one row and one column")
-    refuse_non_finite("X", X)
-    return X
-
-
-def _as_csr(X: Any) -> Any:
-    if X.dtype.kind not in "biuf":
-        raise ValueError(f"X has dtype {X.dtype}; use real numbers")
-    if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float64)
-    if X.format != "csr":
-        X = X.tocsr()
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
-
-
-def _as_dense(X: Any) -> Any:
-    if isinstance(X, str | PathLike):
-        raise ValueError(f"X={str(X)!r} is a path, not a matrix; read it first: rs.load({str(X)!r}).X")
-    X = np.asarray(X)
-    if X.ndim != 2:
-        raise ValueError(f"X has {X.ndim} dimensions; use an n x d matrix (X.reshape(-1, 1) for a single feature)")
-    if X.dtype == np.bool_:
-        X = X.view(np.uint8)
-    if X.dtype.kind not in "iuf":
-        raise ValueError(f"X has dtype {X.dtype}; use real numbers")
-    return np.ascontiguousarray(X, dtype=X.dtype if X.dtype in _DENSE_TYPES else np.float64)
+        return f"Problem({self.rows}, loss={self.loss}, l2={self.l2:g}, fit_intercept={self.fit_intercept})"
 
 
 def _as_labels(y: ArrayLike | None, n: int, loss: Loss) -> Vector | None:
@@ -291,11 +223,11 @@ def _as_signs(labels: NDArray[Any], loss: Loss) -> Vector:
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         row = int(np.argmin(np.isfinite(labels)))
         raise ValueError(f"y holds {labels[row]} in row {row} (counted from 0); remove such rows first")
+    if labels.dtype.kind in "if" and (np.abs(labels) == 1).all():
+        return labels.astype(np.float64)
     classes = np.unique(labels)
     if len(classes) == 2:
         return np.where(labels == classes[1], 1.0, -1.0)
-    if len(classes) == 1 and classes[0] in (-1, 1):
-        return labels.astype(np.float64)
     remedy = "pass y == c for the class c of interest" if len(classes) > 2 else "a single class cannot be told apart"
     raise ValueError(f"y has {len(classes)} classes; loss={str(loss)!r} takes two: {remedy}")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.spectral import rows as rows_module
+from reshuffle.rows import base, memory
 from tests.oracle import batch_constant, ordered_constant, ordered_constant_as_the_paper_writes_it
 
 TOL = 1e-8
@@ -69,9 +69,9 @@ def test_rows_copied_into_order_and_rows_read_in_place_give_the_same(A, b, in_pl
     b = min(b, len(A))
     order = np.random.default_rng(len(A)).permutation(len(A))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows_module, "_LARGEST_GRAM", 0)
-        patch.setattr(rows_module, "_SMALL_COPY", -1 if in_place else 1 << 30)
-        patch.setattr(rows_module, "_LARGEST_COPY", -1 if in_place else 1 << 30)
+        patch.setattr(base, "_LARGEST_GRAM", 0)
+        patch.setattr(memory, "_SMALL_COPY", -1 if in_place else 1 << 30)
+        patch.setattr(memory, "_LARGEST_COPY", -1 if in_place else 1 << 30)
         c = rs.constants(sp.csr_array(A), batch_size=b, order=order, tol=TOL)
     weights = np.ones(len(A))
     assert c.lhat[0] == pytest.approx(ordered_constant(A, weights, order, b), rel=1e-6, abs=1e-12)
@@ -136,7 +136,7 @@ def test_the_gram_matrix_serves_few_long_rows_and_weighs_them_alike():
     A, weights = rng.standard_normal((12, 400)), rng.random(12) + 0.1
     for X in (A, A.astype(np.float32), sp.csr_array(A), np.abs(A * 50).clip(0, 255).astype(np.uint8)):
         problem = rs.Problem(X, loss="unit", sample_weight=weights, fit_intercept=True)
-        assert isinstance(rows_module.make_rows(problem, weights), rows_module.GramRows)
+        assert isinstance(problem.rows.weighted(weights), base.WeightedGram)
         c = rs.constants(problem, batch_size=5, permutations=5, tol=TOL)
         full = np.column_stack([dense(X), np.ones(12)])
         for k in range(5):

@@ -4,13 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import scipy.sparse as sp
-
-from reshuffle._checks import refuse_non_finite
 from reshuffle.data import arrays, tables
 from reshuffle.data._files import kind
 from reshuffle.data.bundled import NAMES, read_bundled
 from reshuffle.data.registry import DATASETS, check_shape, get_dataset, locate
+from reshuffle.rows import in_memory
 
 __all__ = ["Data", "load", "load_named"]
 
@@ -25,9 +23,7 @@ class Data:
     feature_names: list[str] | None = None  #: of the columns, where they have names
 
     def __str__(self) -> str:
-        n, d = self.X.shape
-        kind = f"sparse, {self.X.nnz} entries" if sp.issparse(self.X) else f"dense, {self.X.dtype}"
-        return f"{self.name}: {n} x {d}, {kind}" + ("" if self.y is not None else ", no labels")
+        return f"{self.name}: {in_memory(self.X)}" + ("" if self.y is not None else ", no labels")
 
     __repr__ = __str__
 
@@ -57,8 +53,7 @@ def load(source: str | Path, *, target: str | int | None = None, n_features: int
     if n_features is not None and inside in ("named", ".csv", ".parquet", ".npy", ".npz"):
         raise ValueError(f"n_features={n_features}: {name!r} says itself how many it has; only svmlight text does not")
     X, y, names = _read(inside, path, name, target, n_features)
-    refuse_non_finite(name, X)
-    return Data(X, y, name, names)
+    return Data(in_memory(X, name).matrix, y, name, names)
 
 
 def load_named(name: str, data: str | Path | None = None) -> Data:

@@ -1,6 +1,10 @@
-"""Linear models with the interface of scikit-learn and a certificate: fitted, they say how far from the optimum they can be."""
+"""Linear models with the interface of scikit-learn and a certificate: fitted, they say how far from the optimum they can be.
 
-from reshuffle.estimators.classifier import ShuffledSGDClassifier
-from reshuffle.estimators.regressor import ShuffledSGDRegressor
+`Certified...` is the certified solver, which needs no step size; `ShuffledSGD...` is Algorithm 1 of the paper, with its order,
+batch size, step size and epochs.
+"""
 
-__all__ = ["ShuffledSGDClassifier", "ShuffledSGDRegressor"]
+from reshuffle.estimators.certified import CertifiedClassifier, CertifiedRegressor
+from reshuffle.estimators.shuffled import ShuffledSGDClassifier, ShuffledSGDRegressor
+
+__all__ = ["CertifiedClassifier", "CertifiedRegressor", "ShuffledSGDClassifier", "ShuffledSGDRegressor"]

@@ -1,11 +1,12 @@
-"""What the classifier and the regressor share: parameters and their checks, rows that count, training, attributes, warnings.
+"""What all estimators share: parameters and their checks, rows that count, threads, attributes, warnings.
 
-The data is validated once, held by one Problem, and read where it lies by every class.
+The data is validated once, held by one Problem, and read where it lies by every class. A family of estimators says how one
+predictor is trained; classification and regression say which predictors there are.
 """
 
-import copy
 import warnings
-from collections.abc import Callable, Iterator
+from abc import abstractmethod
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import inf
@@ -17,21 +18,30 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, validate_data
 
 from reshuffle._checks import whole_number
 from reshuffle.epoch import Epoch
-from reshuffle.estimators import training
-from reshuffle.estimators.training import Trained
 from reshuffle.losses import LOSSES, Loss, Task, get_loss
-from reshuffle.orders import Order, make_order
 from reshuffle.problem import Problem
+from reshuffle.rows import Rows
 
 Vector = NDArray[np.float64]
+Report = Callable[[Epoch], None]
 
-SOLVERS = ("auto", "sgd")
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A predictor, and what is known of it."""
+
+    x: Vector  #: d coefficients, then the intercept if there is one
+    history: list[Epoch]
+    step: float | None = None  #: of the last epoch; None where the solver has none
+    gap: float | None = None  #: certified: f(x) - min f is at most this; None without a certificate
+    relative_gap: float | None = None  #: gap over the decrease from the best constant prediction
+    converged: bool = True  #: False where there is a certificate and it did not reach the tolerance
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,55 +51,38 @@ class Columns:
     names: list[str]
     labels: Callable[[int], Vector]
 
-    def problem(self, k: int, shared: Problem) -> Problem:
-        """That of column k, on the rows and weights that all share."""
-        own = copy.copy(shared)
-        own.y = self.labels(k)
-        return own
-
 
 class LinearModel(BaseEstimator):  # type: ignore[misc]
-    """Minimises (1/sum w) sum_i w_i l(a_i'x + b, y_i) + (alpha/2)|x|^2 until the certified relative gap is at most tol."""
+    """Minimises (1/sum w) sum_i w_i l(a_i'x + b, y_i) + (alpha/2)|x|^2."""
 
     _task: ClassVar[Task]
+    _remedy: ClassVar[str]  # where the tolerance was not reached
+    loss: str | Loss
+    alpha: float
+    tol: float | None
+    fit_intercept: bool
+    warm_start: bool
+    random_state: Any
+    n_jobs: int | None
+    verbose: int
+    callbacks: Any
 
-    def __init__(
-        self,
-        loss: str | Loss,
-        *,
-        alpha: float,
-        solver: str,
-        tol: float,
-        max_iter: int,
-        fit_intercept: bool,
-        order: Any,
-        batch_size: int,
-        step_size: Any,
-        warm_start: bool,
-        random_state: Any,
-        n_jobs: int | None,
-        verbose: int,
-        callbacks: Any,
-    ) -> None:
-        self.loss = loss
-        self.alpha = alpha
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.fit_intercept = fit_intercept
-        self.order = order
-        self.batch_size = batch_size
-        self.step_size = step_size
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
+    def _set_parameters(self, parameters: dict[str, Any]) -> None:
+        """The arguments of __init__ as attributes, as scikit-learn wants them: unchanged and unchecked."""
+        self.__dict__ |= {name: value for name, value in parameters.items() if name not in ("self", "__class__")}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    @abstractmethod
+    def _trainer(self, problem: Problem, seed: int) -> Callable[[Problem, Vector | None, Report | None], Trained]:
+        """How one predictor is trained, from where it starts; what all of them share is prepared here."""
+
+    @abstractmethod
+    def _points(self) -> list[Vector]:
+        """Where each predictor stands: its coefficients, then its intercept if there is one."""
 
     def _checked_loss(self) -> Loss:
         """The loss, after everything that can be wrong about the parameters has been refused."""
@@ -97,23 +90,20 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         if loss.task != self._task:
             fitting = ", ".join(name for name, kind in LOSSES.items() if kind.task == self._task)
             raise ValueError(f"loss={str(loss)!r} is not for {self._task}; {type(self).__name__} takes {fitting}")
-        if self.solver not in SOLVERS:
-            raise ValueError(f"solver={self.solver!r} is not known; use one of {', '.join(SOLVERS)}")
         for name in ("alpha", "tol"):
             value: Any = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) < inf:
                 raise ValueError(f"{name}={value!r} must be zero or a positive number")
-        if self.alpha == 0.0 and self.solver == "auto":
-            raise ValueError("alpha=0 leaves no certificate, which solver='auto' needs to stop; use alpha > 0 or solver='sgd'")
-        whole_number("max_iter", self.max_iter, 1)
-        if isinstance(self.order, Iterator):
-            raise ValueError("order is an iterator, which cannot be used twice; use 'rr', 'so', 'ig' or a permutation array")
         jobs: Any = self.n_jobs
         if jobs is not None and (jobs == 0 or not isinstance(jobs, Integral)):
             raise ValueError(f"n_jobs={jobs!r} is not a number of threads; use None for one, -1 for all cores")
         return loss
 
     def _validated(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
+        if isinstance(X, Rows):
+            check_consistent_length(np.empty(X.n), y)
+            self._check_width(X, reset)
+            return X, column_or_1d(y)
         # Problem refuses what is not finite; one look at X is enough.
         return validate_data(  # type: ignore[no-any-return]
             self,
@@ -126,55 +116,24 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             y_numeric=self._task == "regression",
         )
 
+    def _check_width(self, rows: Rows, reset: bool) -> None:
+        if reset:
+            self.n_features_in_ = rows.d
+        elif rows.d != self.n_features_in_:
+            raise ValueError(f"X has {rows.d} features, but {type(self).__name__} is expecting {self.n_features_in_} features")
+
     def _problem(self, X: Any, y: Any, loss: Loss, weights: Vector | None) -> Problem:
         if weights is not None:
             weights = weights * (weights.size / weights.sum())  # mean one, so that alpha keeps its meaning
         return Problem(X, y, loss=loss, l2=self.alpha, sample_weight=weights, fit_intercept=self.fit_intercept)
 
     def _train(self, problem: Problem, columns: Columns, starts: list[Vector] | None) -> list[Trained]:
-        """A predictor for each column, in threads. Every one has the same seed, so how many threads there are changes nothing."""
-        seed = self._seed()
-        if self.solver == "auto":
-
-            def train(column: Problem, start: Vector | None, report: training.Report | None) -> Trained:
-                return training.train_auto(column, tol=self.tol, max_iter=self.max_iter, x0=start, seed=seed, report=report)
-
-        else:
-            rule, batch_size = make_order(self.order, problem.n, seed), whole_number("batch_size", self.batch_size, 1, problem.n)
-            step_size: Any = self.step_size
-            if isinstance(step_size, str) and step_size == "theory" and problem.smoothness is not None:
-                # It does not look at the labels, so it is the same for all columns.
-                step_size = self._plan(step_size, problem, rule, batch_size, None)
-
-            def train(column: Problem, start: Vector | None, report: training.Report | None) -> Trained:
-                steps = self._plan(step_size, column, rule, batch_size, start)
-                return training.train_sgd(column, rule, steps, batch_size=batch_size, tol=self.tol, x0=start, report=report)
+        """A predictor for each column. Every one has the same seed, so how many threads there are changes nothing."""
+        train = self._trainer(problem, self._seed())
 
         def train_column(k: int) -> Trained:
-            return train(columns.problem(k, problem), None if starts is None else starts[k], self._report(columns.names[k]))
-
-        return self._in_threads(train_column, len(columns.names))
-
-    def _plan(self, step_size: Any, problem: Problem, rule: Order, batch_size: int, start: Vector | None) -> list[float]:
-        return training.plan(step_size, problem, rule, batch_size=batch_size, epochs=self.max_iter, x0=start)
-
-    def _train_one_epoch(self, problem: Problem, columns: Columns, starts: list[Vector]) -> list[Trained]:
-        """One epoch of Algorithm 1 for each column, from where it stands."""
-        histories = _per_column(getattr(self, "history_", []), len(columns.names))
-        number, seed = len(histories[0]) + 1, self._seed()
-        sgd = self.solver == "sgd"
-        rule = make_order(self.order if sgd else "rr", problem.n, seed)
-        batch_size = whole_number("batch_size", self.batch_size, 1, problem.n) if sgd else 1
-
-        def train_column(k: int) -> Trained:
-            column, x = columns.problem(k, problem), starts[k]
-            if sgd:
-                step_size = self.step_size(number) if callable(self.step_size) else self.step_size
-                step = training.plan(step_size, column, rule, batch_size=batch_size, epochs=1, x0=x)[0]
-            else:
-                step = training.step_for_one_epoch(column, rule, x)
-            report = self._report(columns.names[k])
-            return training.train_one_epoch(column, rule, step, batch_size=batch_size, x0=x, history=histories[k], report=report)
+            start, report = None if starts is None else starts[k], self._report(columns.names[k])
+            return train(problem.replace(y=columns.labels(k)), start, report)
 
         return self._in_threads(train_column, len(columns.names))
 
@@ -190,7 +149,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         with ThreadPoolExecutor(workers) as pool:
             return list(pool.map(train, range(count)))
 
-    def _report(self, name: str) -> Callable[[Epoch], None] | None:
+    def _report(self, name: str) -> Report | None:
         """What to do with the record of each epoch, if anything."""
         callbacks = self.callbacks if isinstance(self.callbacks, list | tuple) else [self.callbacks]
         functions = [function for function in callbacks if function is not None]
@@ -219,18 +178,23 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         if not gaps:
             return
         where = f" in {len(gaps)} of {len(trained)} classes" if len(trained) > 1 else ""
-        remedy = "larger alpha" if self.solver == "auto" else "larger step_size, or solver='auto'"
         warnings.warn(
-            f"{type(self).__name__} stopped at max_iter={self.max_iter}{where} with a certified relative gap of {max(gaps):.1e}, "
-            f"above tol={self.tol:g}. Use a larger max_iter or tol, features of similar scale, or a {remedy}.",
+            f"{type(self).__name__} stopped after {self.n_iter_} passes{where} with a certified relative gap of {max(gaps):.1e}, "
+            f"above tol={self.tol:g}. Use {self._remedy}, a larger tol, or features of similar scale.",
             ConvergenceWarning,
             stacklevel=3,
         )
 
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
-        scores: Vector = safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+        if isinstance(X, Rows):
+            self._check_width(X, reset=False)
+            products = [X.with_intercept(False).margins(row) for row in np.atleast_2d(self.coef_)]
+            product = np.column_stack(products) if self.coef_.ndim == 2 else products[0]
+        else:
+            X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
+            product = safe_sparse_dot(X, self.coef_.T, dense_output=True)
+        scores: Vector = product + self.intercept_
         return scores
 
 
@@ -238,17 +202,13 @@ def counted_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Vector |
     """The rows whose weight is not zero, and their weights; None where there are none, so that all count alike."""
     if sample_weight is None:
         return X, y, None
-    weights: Vector = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weights: Vector = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
         raise ValueError("sample_weight is zero everywhere; at least one row must count")
-    kept = weights > 0.0
-    return (X, y, weights) if kept.all() else (X[kept], y[kept], weights[kept])
-
-
-def _per_column(history: Any, columns: int) -> list[list[Epoch]]:
-    if columns == 1:
-        return [history]
-    return history or [[] for _ in range(columns)]
+    if weights.all():
+        return X, y, weights
+    kept = np.flatnonzero(weights)
+    return X.take(kept) if isinstance(X, Rows) else X[kept], y[kept], weights[kept]
 
 
 def _joined(values: list[float | None]) -> Any:

@@ -13,14 +13,14 @@ from math import inf, isfinite, isnan
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from reshuffle import theory
 from reshuffle.optimum import Optimum, measure
 from reshuffle.orders.streams import Stream, permutation
 from reshuffle.planning import Survey
 from reshuffle.problem import Problem
-from reshuffle.solver import DivergenceError, Run, minimize
+from reshuffle.solver.run import DivergenceError, Run
+from reshuffle.solver.shuffled import minimize
 from reshuffle.spectral import SmoothConstants, constants_by_batch_size
 
 EPOCHS = 30
@@ -128,19 +128,12 @@ def converge(found: Survey, batch_size: int) -> Convergence:
 
 def _setting(found: Survey, batch_size: int) -> _Setting:
     problem = found.problem
-    entries = problem.X.nnz if sp.issparse(problem.X) else problem.X.size
+    entries = problem.rows.entries
     if entries <= LARGEST:
         return _Setting(problem, found.optimum, found.random[batch_size], found.in_file[batch_size])
     kept = max(1, int(problem.n * (LARGEST / entries)))
     rows = np.sort(permutation(problem.n, found.seed, 0, Stream.SAMPLE_OF_ROWS)[:kept])
-    sample = Problem(
-        problem.X[rows],
-        problem.labels[rows],
-        loss=problem.loss,
-        l2=problem.l2,
-        sample_weight=problem.sample_weight[rows],
-        fit_intercept=problem.fit_intercept,
-    )
+    sample = problem.take(rows)
     b = min(batch_size, sample.n)
     random = constants_by_batch_size(sample, [b], permutations=found.permutations, seed=found.seed)[b]
     in_file = constants_by_batch_size(sample, [b], order="ig", permutations=1, seed=found.seed)[b]

@@ -47,7 +47,7 @@ class Dataset:
 
 
 def describe(problem: Problem, name: str, labels: Any, feature_names: Sequence[str] | None) -> Dataset:
-    scales = distribution(np.sqrt(problem.squared_column_norms() / problem.n))
+    scales = distribution(np.sqrt(problem.rows.squared_column_norms() / problem.n))
     top = scales.largest_index
     classification = problem.loss.task == "classification"
     y = problem.labels

@@ -31,6 +31,7 @@ class Run:
     n: int  #: samples
     seed: int
     average: str  #: "epoch", "last" or "suffix"
+    relative_gap: float | None = None  #: certified, as `tol` has it; None where no tol was asked for
     constants: Constants | None = field(repr=False, default=None)  #: where they were needed for the steps
     version: str = __version__
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.rows import Arranged, batch_starts
 from reshuffle.spectral.lanczos import MAX_PRODUCTS, steps_for_bound
-from reshuffle.spectral.rows import Arranged, batch_starts
 
 Vector = NDArray[np.float64]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-import scipy.sparse as sp
+from reshuffle.rows import Rows
+from reshuffle.rows.memory import hash_array
 
 
 class Journal:
@@ -72,11 +72,10 @@ class Journal:
         self._file.close()
 
 
-def data_hash(X: Any, scale: Any, *more: Any) -> str:
-    """SHA-256 of the matrix, as it is stored, and of the arrays that weigh its rows."""
-    arrays = (X.indptr, X.indices, X.data) if sp.issparse(X) else (X,)
+def data_hash(rows: Rows, *arrays: Any) -> str:
+    """SHA-256 of the rows, as they are stored, and of the arrays that go with them."""
     digest = hashlib.sha256()
-    for array in (*arrays, scale, *more):
-        digest.update(f"{array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data.cast("B"))
+    rows.update_hash(digest)
+    for array in arrays:
+        hash_array(digest, array)
     return digest.hexdigest()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 from scipy.linalg.lapack import dstev
 
-from reshuffle.spectral import _kernels
+from reshuffle.vectors import lanczos_step
 
 Vector = NDArray[np.float64]
 Apply = Callable[[Vector, Vector], None]
@@ -79,7 +79,7 @@ def _recurrence(apply: Apply, start: Vector) -> Iterator[tuple[Vector, float, fl
     beta = 0.0
     while True:
         apply(v, w)
-        alpha, beta = _kernels.lanczos_step(w, v, previous, beta)
+        alpha, beta = lanczos_step(w, v, previous, beta)
         yield v, alpha, beta
         if beta == 0.0:
             return

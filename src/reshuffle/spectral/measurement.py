@@ -19,10 +19,10 @@ from reshuffle import __version__, theory
 from reshuffle.orders import Order
 from reshuffle.orders.streams import Stream, generator
 from reshuffle.problem import Problem
+from reshuffle.rows import Arranged, batch_starts
 from reshuffle.spectral import lanczos
 from reshuffle.spectral.batches import largest_batch
 from reshuffle.spectral.journal import data_hash
-from reshuffle.spectral.rows import Arranged, batch_starts, make_rows
 
 Vector = NDArray[np.float64]
 
@@ -53,14 +53,16 @@ class Whole:
         self.smooth = smoothness is not None
         self.scale = np.sqrt(smoothness) if smoothness is not None else _not_none(problem.lipschitz)
         self.l2 = problem.l2 if self.smooth else 0.0
-        self.rows = make_rows(problem, self.scale)
-        self.largest = float(self.rows.squared_norms.max())
+        self.rows = problem.rows.weighted(self.scale)
+        self.squared_norms = self.scale**2 * problem.squared_norms()
+        self.largest = float(self.squared_norms.max())
         self.norm, self.residual = 0.0, 0.0
         if self.largest > 0.0:
             self._look(generator(order.seed, 0, Stream.LOOK).standard_normal(problem.n))
 
     def _look(self, g: Vector) -> None:
-        apply, norms = self.rows.whole().ordered, self.rows.squared_norms
+        n = self.problem.n
+        apply, norms = self.rows.arrange(np.arange(n), n).ordered, self.squared_norms
         if self.share is not None:
             top = lanczos.upper_bound(apply, g, slack=self.tol, failure_probability=self.share)
         else:
@@ -120,7 +122,7 @@ class Measurement:
         if self.batch_size == 1:
             return whole.largest, 0.0
         starts = batch_starts(order.size, self.batch_size)
-        traces = np.add.reduceat(whole.rows.squared_norms[order], starts[:-1])
+        traces = np.add.reduceat(whole.squared_norms[order], starts[:-1])
         start = generator(whole.order.seed, permutation, Stream.BATCH_START).standard_normal(order.size)
         if whole.share is None:
             start = np.sqrt(order.size) * whole.mix[order] + _BATCH_GUARD * start
@@ -141,7 +143,7 @@ class Measurement:
             "seed": order.seed,
             "tol": whole.tol,
             "failure_probability_each": whole.share,
-            "data_sha256": data_hash(problem.X, whole.scale, *given),
+            "data_sha256": data_hash(problem.rows, whole.scale, *given),
         }
 
 

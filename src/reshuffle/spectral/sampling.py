@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
@@ -206,9 +205,7 @@ def _as_problem(problem: Any, smoothness: ArrayLike | None) -> Problem:
     if values.ndim != 1 or values.size == 0 or not (np.isfinite(values) & (values > 0.0)).all():
         raise ValueError("smoothness must be a list of n positive numbers, one L_i for each function")
     # By the paper's Kronecker argument a general finite sum has the constants of the n x 1 matrix of ones.
-    n = values.size
-    ones = sp.csr_array((np.ones(n), np.zeros(n, dtype=np.int32), np.arange(n + 1)), shape=(n, 1))
-    return Problem(ones, loss=Unit(), sample_weight=values)
+    return Problem(np.ones((values.size, 1), dtype=np.uint8), loss=Unit(), sample_weight=values)
 
 
 def _cores() -> int:

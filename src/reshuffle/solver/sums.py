@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from reshuffle._checks import starting_point, whole_number
 from reshuffle.epoch import Epoch
 from reshuffle.orders import Permutations, make_order
-from reshuffle.solver.algorithm import Average, run_epochs
+from reshuffle.rows import batch_starts
 from reshuffle.solver.run import Run
+from reshuffle.solver.shuffled import Average, run_epochs
 from reshuffle.solver.steps import StepSize, plan_steps
-from reshuffle.spectral.rows import batch_starts
 
 Vector = NDArray[np.float64]
 
@@ -65,7 +65,12 @@ def minimize_sum(
     def evaluate(epoch: int) -> tuple[float | None, None]:
         return (None if objective is None else float(objective(mean.point(x)))), None
 
-    run_epochs(x, steps, mean, history, advance, evaluate, callback or (lambda record: None))
+    def finished(record: Epoch) -> bool:
+        if callback is not None:
+            callback(record)
+        return False
+
+    run_epochs(x, steps, mean, history, advance, evaluate, finished)
     return Run(
         x=mean.point(x),
         last=x,

@@ -1,31 +1,28 @@
-"""Steps on growing batches of reshuffled rows: every row of the batch is represented by the quadratic model of its loss at its own
-margin, and x moves to where the sum of the models is least.
+"""Subsampled Newton: every row of a batch is represented by the quadratic model of its loss at its own margin, and x moves to where
+the sum of the models is least.
 
-A small random batch comes first; when it has no more to say, a batch four times larger takes over from where it ended, and only the
-last few steps see all rows. The linear system of a step is solved by conjugate gradients. With few features they are preconditioned
-by the Hessian of as many of the rows as cost about as much as a few passes (all of them on sparse data, which leaves one iteration
-to do), else by its diagonal. The models' slopes at the new point are the dual values of the certificate: they make it tight.
+A small random batch comes first; when steps on it gain little, a batch four times larger takes over, and only the last few steps
+see all rows. The linear system of a step is solved by conjugate gradients, with few features preconditioned by the Hessian of as
+many rows as cost about as much as a few passes (all of them on sparse data, which leaves one iteration to do), else by its
+diagonal. The models' slopes at the new point are the dual values of the certificate: they make it tight.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from reshuffle import _passes
-from reshuffle.auto import _rows
-from reshuffle.auto.progress import Progress, rows_of
+from reshuffle.losses import loops
 from reshuffle.losses.base import compiled
 from reshuffle.orders.streams import Stream, permutation
 from reshuffle.problem import Problem
+from reshuffle.solver.certified import tuning
+from reshuffle.solver.certified.progress import Progress
+from reshuffle.vectors import dot
 
 Vector = NDArray[np.float64]
-
-FEW_FEATURES = 1000  # up to here a Hessian is formed and factorised
-_GROWTH = 4
 
 
 class Losses:
@@ -44,45 +41,46 @@ class Losses:
         a way down without end; `care` (0 to 1) bends the model up towards the parabola that has its least point at the label.
         """
         slopes, curvatures = np.empty(z.size), np.empty(z.size)
-        _rows.models(*self._slopes, self._parameter, self.labels, self.weights, z, care, slopes, curvatures)
+        loops.models(*self._slopes, self._parameter, self.labels, self.weights, z, care, slopes, curvatures)
         return slopes, curvatures
 
     def total(self, z: Vector, move: Vector, length: float) -> float:
         """Their weighted sum at z + length move."""
-        return float(_passes.total_loss(self._value, self._parameter, self.labels, self.weights, z, move, length))
+        return float(loops.total_loss(self._value, self._parameter, self.labels, self.weights, z, move, length))
 
     def settle(self, z: Vector) -> bool:
         """A full step has led to z; returns whether that changes what is summed."""
         return False
 
 
-class Rounded(Losses):
-    """Losses with kinks, each rounded over a width: min_t l(t) + v (z - t) + (z - t)^2 / (2 width), the augmented Lagrangian of
-    z = t. The multiplier v moves to the slope after every full step, and the width shrinks, so that the rounding fades out.
+class Smoothed(Losses):
+    """Moreau smoothing of losses with kinks, by the method of multipliers: min_t l(t) + v (z - t) + (z - t)^2 / (2 width), the
+    augmented Lagrangian of z = t. The multiplier v moves to the slope after every full step, and the width shrinks, so that the
+    smoothing fades out.
     """
 
-    exact = False  # and the rounding bends every model enough
+    exact = False  # and the smoothing bends every model enough
 
     def __init__(self, problem: Problem, rows: NDArray[np.int64], width: float, multipliers: Vector) -> None:
         super().__init__(problem, rows)
         self._prox, self._width, self._multipliers = compiled(problem.loss, "prox"), width, multipliers[rows]
-        self._smallest = 1e-3 * width
+        self._smallest = tuning.SMALLEST_WIDTH * width
 
     def models(self, z: Vector, care: float) -> tuple[Vector, Vector]:
         slopes, curvatures = np.empty(z.size), np.empty(z.size)
-        _rows.rounded_models(self._prox, *self._rounding, z, care, slopes, curvatures)
+        loops.smoothed_models(self._prox, *self._smoothing, z, care, slopes, curvatures)
         return slopes, curvatures
 
     def total(self, z: Vector, move: Vector, length: float) -> float:
-        return float(_rows.rounded_total(self._value, self._prox, *self._rounding, z, move, length))
+        return float(loops.smoothed_total(self._value, self._prox, *self._smoothing, z, move, length))
 
     def settle(self, z: Vector) -> bool:
         self._multipliers = self.models(z, 0.0)[0] / self.weights
-        self._width = max(0.7 * self._width, self._smallest)
+        self._width = max(tuning.SHRINK * self._width, self._smallest)
         return True
 
     @property
-    def _rounding(self) -> tuple[float, float, Vector, Vector, Vector]:
+    def _smoothing(self) -> tuple[float, float, Vector, Vector, Vector]:
         return self._parameter, self._width, self.labels, self.weights, self._multipliers
 
 
@@ -99,20 +97,12 @@ class Batch:
 
     def __init__(self, problem: Problem, rows: NDArray[np.int64], losses: Losses, limit: int) -> None:
         self.problem, self.rows, self.losses, self._limit = problem, rows, losses, limit
-        self._A, self._intercept = rows_of(problem), problem.fit_intercept
         self.l2 = np.full(problem.dimension, problem.l2)
-        if self._intercept:
-            self.l2[-1] = 0.0
+        self.l2[problem.d :] = 0.0
 
     def at(self, x: Vector) -> Point:
-        z = np.empty(self.rows.size)
-        _rows.margins(self._A, self.rows, x, self._intercept, z)
-        return Point(x, z, self.losses.total(z, z, 0.0) / z.size + 0.5 * float(_passes.dot(self.l2, x * x)))
-
-    def transposed(self, u: Vector) -> Vector:
-        out = np.empty(self.l2.size)
-        _rows.transposed(self._A, self.rows, u, self._intercept, out)
-        return out
+        z = self.problem.rows.margins(x, self.rows)
+        return Point(x, z, self.losses.total(z, z, 0.0) / z.size + 0.5 * float(dot(self.l2, x * x)))
 
     def direction(
         self, gradient: Vector, curvatures: Vector, enough: Callable[[Vector, Vector, float], bool]
@@ -121,15 +111,15 @@ class Batch:
         m, precondition = self.rows.size, self._preconditioner(curvatures)
         s, along, residual = np.zeros(gradient.size), np.zeros(m), -gradient
         towards = precondition(residual)
-        p, size = towards, float(_passes.dot(residual, towards))
-        first, product, part = size, np.empty(gradient.size), np.empty(m)
-        for _ in range(300):
+        p, size = towards, float(dot(residual, towards))
+        first = size
+        for _ in range(tuning.CG_ITERATIONS):
             if not size > 0.0:
                 break
-            _rows.curved_product(self._A, self.rows, curvatures, p, self._intercept, part, product)
+            part, product = self.problem.rows.curved_product(curvatures, p, self.rows)
             product /= m
             product += self.l2 * p
-            bend = float(_passes.dot(p, product))
+            bend = float(dot(p, product))
             if not bend > 0.0:
                 break
             length = size / bend
@@ -137,19 +127,19 @@ class Batch:
             along += length * part
             residual -= length * product
             towards = precondition(residual)
-            new = float(_passes.dot(residual, towards))
+            new = float(dot(residual, towards))
             if enough(residual, s, new / first):
                 break
             p, size = towards + (new / size) * p, new
         return s, along
 
     def _preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
-        if self.l2.size > FEW_FEATURES:
-            diagonal = self._diagonal(curvatures) / self.rows.size + self.l2
+        if self.l2.size > tuning.FEW_FEATURES:
+            diagonal = self.problem.rows.curved_squares(curvatures, self.rows) / self.rows.size + self.l2
             diagonal[diagonal <= 0.0] = 1.0
             return lambda r: r / diagonal
         chosen, kept = sample_by_curvature(curvatures, self._limit)
-        H = hessian(self.problem, self.rows[chosen], kept) / self.rows.size
+        H = self.problem.rows.hessian(kept, self.rows[chosen]) / self.rows.size
         diagonal = H.reshape(-1)[:: H.shape[0] + 1]  # a view
         ridge, plain = 0.0, diagonal + self.l2
         while True:  # an intercept without curvature, or a tiny l2 after rounding, may lack a positive pivot
@@ -158,26 +148,6 @@ class Batch:
             if not failed:
                 return lambda r: lapack.dpotrs(factor, r, lower=0)[0]
             ridge = max(10.0 * ridge, 1e-12 * float(plain.max()))
-
-    def _diagonal(self, curvatures: Vector) -> Vector:
-        out = np.empty(self.l2.size)
-        _rows.curved_squares(self._A, self.rows, curvatures, self._intercept, out)
-        return out
-
-
-def hessian(problem: Problem, rows: NDArray[np.int64], curvatures: Vector) -> Any:
-    """The lower triangle of A' diag(curvatures) A over these rows."""
-    H = np.zeros((problem.dimension, problem.dimension))
-    if sp.issparse(problem.X):
-        _rows.sparse_hessian(rows_of(problem), rows, curvatures, problem.fit_intercept, H)
-        return H
-    for start in range(0, rows.size, 2048):
-        chunk, weights = problem.X[rows[start : start + 2048]].astype(np.float64), curvatures[start : start + 2048]
-        if problem.fit_intercept:
-            chunk = np.hstack([chunk, np.ones((chunk.shape[0], 1))])
-        chunk *= np.sqrt(weights)[:, None]
-        H += chunk.T @ chunk
-    return H
 
 
 def sample_by_curvature(curvatures: Vector, limit: int) -> tuple[NDArray[np.int64], Vector]:
@@ -199,27 +169,23 @@ def sample_by_curvature(curvatures: Vector, limit: int) -> tuple[NDArray[np.int6
 
 
 def batch_sizes(n: int, dimension: int) -> list[int]:
-    """From two rows a feature, in steps of four, to all rows."""
+    """From a few rows a feature, each some times larger than the last, to all rows."""
     sizes = [n]
-    while sizes[-1] // _GROWTH >= max(200, 2 * min(dimension, FEW_FEATURES)):
-        sizes.append(sizes[-1] // _GROWTH)
+    smallest = max(tuning.SMALLEST_BATCH, tuning.ROWS_A_FEATURE * min(dimension, tuning.FEW_FEATURES))
+    while sizes[-1] // tuning.GROWTH >= smallest:
+        sizes.append(sizes[-1] // tuning.GROWTH)
     return sizes[::-1]
 
 
 def rows_for_hessian(problem: Problem) -> int:
     """So many that forming their Hessian costs about as much as a few passes over all rows."""
-    n, dimension = problem.n, problem.dimension
-    if sp.issparse(problem.X):
-        lengths = np.diff(problem.X.indptr).astype(np.float64)
-        share = 72.0 * lengths.sum() / max(float(lengths @ lengths), 1.0)
-    else:
-        share = 720.0 / dimension
-    return min(n, max(24 * dimension, int(share * n)))
+    share = tuning.HESSIAN_OPERATIONS / max(problem.rows.hessian_cost(), 1e-300)
+    return min(problem.n, max(tuning.HESSIAN_ROWS_A_FEATURE * problem.dimension, int(share * problem.n)))
 
 
 def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: bool, width: float) -> None:
     """Step until `progress` says that it is enough. `grow` starts with a small batch: that is for an x that knows nothing yet.
-    `width` is how far kinks are rounded at first.
+    `width` is how far kinks are smoothed at first.
     """
     n = problem.n
     order = permutation(n, seed, 0, Stream.GROWING_BATCH)
@@ -227,29 +193,29 @@ def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: 
     for size in batch_sizes(n, problem.dimension) if grow else [n]:
         rows = np.sort(order[:size]) if size < n else np.arange(n)
         smooth = problem.smoothness is not None
-        losses = Losses(problem, rows) if smooth else Rounded(problem, rows, width, progress.dual)
+        losses = Losses(problem, rows) if smooth else Smoothed(problem, rows, width, progress.dual)
         x = _on_batch(Batch(problem, rows, losses, limit), progress, x, final=size == n)
 
 
 def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vector:
     losses, here = batch.losses, batch.at(x)
     care, since, rounds = 0.0, 0, 0
-    for _ in range(10**9 if final else 10):
+    for _ in range(10**9 if final else tuning.BATCH_STEPS):
         slopes, curvatures = losses.models(here.z, care)
         if care < 1.0 and curvatures.sum() <= 1e-9 * np.abs(slopes).sum():  # straight everywhere
             slopes, curvatures = losses.models(here.z, 1.0)
-        gradient = batch.transposed(slopes) / here.z.size + batch.l2 * here.x
+        gradient = batch.problem.rows.transposed(slopes, batch.rows) / here.z.size + batch.l2 * here.x
 
         def enough(residual: Vector, s: Vector, share: float) -> bool:
-            if final and -float(_passes.dot(gradient, s)) < 60.0 * progress.target:  # noqa: B023 not called after this turn
+            if final and -float(dot(gradient, s)) < tuning.CG_EXACT_WITHIN * progress.target:  # noqa: B023 not called after this turn
                 return progress.certificate_can_bear(residual) or share < 1e-20
-            return share < 0.01
+            return share < tuning.CG_SHARE
 
         s, along = batch.direction(gradient, curvatures, enough)
-        slope = float(_passes.dot(gradient, s))
+        slope = float(dot(gradient, s))
         before, (length, here) = here, _line_search(batch, here, s, along, slope)
         if losses.exact:
-            care = 1.0 if length < 0.5 else 0.25 * care if length == 1.0 else care
+            care = 1.0 if length < tuning.CARE_BELOW else tuning.CARE_FADES * care if length == 1.0 else care
         decrease = before.f - here.f
         if final:
             f = here.f if losses.exact else progress.problem.objective_at(here.z, here.x)
@@ -257,11 +223,11 @@ def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Ve
             moved = float(np.linalg.norm(here.x - before.x)) / (float(np.linalg.norm(here.x)) + 1e-300) if losses.exact else 0.0
             if progress.offer(here.x, f, dual, moved):
                 return here.x
-        elif length == 1.0 and decrease < 0.1 * progress.constant.gain(here.f):
+        elif length == 1.0 and decrease < tuning.BATCH_DONE * progress.baseline.gain(here.f):
             return here.x
         since += 1
-        late = 1.0 + 0.05 * rounds  # settling too early can go round in a circle, so it gets rarer
-        models_hold = abs(decrease + 0.5 * slope) * late <= 0.03 * abs(slope)
+        late = 1.0 + tuning.SETTLE_LATER * rounds  # settling too early can go round in a circle, so it gets rarer
+        models_hold = abs(decrease + 0.5 * slope) * late <= tuning.MODELS_HOLD * abs(slope)
         if length == 0.0 or (length == 1.0 and (models_hold or since >= 2.0 + late)):
             since, rounds = 0, rounds + 1
             if losses.settle(here.z):
@@ -276,7 +242,7 @@ def _line_search(batch: Batch, here: Point, s: Vector, along: Vector, slope: flo
     there = batch.at(here.x + s)
     if _falls(there.f, here.f, slope):
         return 1.0, there
-    xx, xs, ss = (0.5 * float(_passes.dot(batch.l2, product)) for product in (here.x * here.x, 2.0 * here.x * s, s * s))
+    xx, xs, ss = (0.5 * float(dot(batch.l2, product)) for product in (here.x * here.x, 2.0 * here.x * s, s * s))
     length = 0.5
     while length > 1e-10:
         near = batch.losses.total(here.z, along, length) / here.z.size + xx + length * (xs + length * ss)

@@ -1,4 +1,4 @@
-"""The classifier: two classes by one predictor, more by one against the rest for each."""
+"""Classification: two classes by one predictor, more by one against the rest for each."""
 
 from typing import Any, Self
 
@@ -9,9 +9,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from reshuffle.estimators.base import Columns, LinearModel, counted_rows
-from reshuffle.estimators.training import Trained
-from reshuffle.losses import Logistic, Loss, get_loss
+from reshuffle.estimators.base import Columns, LinearModel, Trained, counted_rows
+from reshuffle.losses import Logistic, get_loss
+from reshuffle.problem import Problem
 
 Vector = NDArray[np.float64]
 
@@ -22,73 +22,12 @@ def _has_probabilities(model: Any) -> bool:
     return True
 
 
-class ShuffledSGDClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
-    """Linear classification that needs no learning rate and says how far from the optimum it is.
-
-    Minimises (1/sum w) sum_i w_i l(a_i'x + b, y_i) + (alpha/2)|x|^2 until the certified relative gap is at most tol. With more
-    than two classes, each gets a predictor against all others.
-
-    loss : "logistic", "hinge", "squared_hinge", "smoothed_hinge"; "smoothed_hinge:0.5" sets the parameter; or a `Loss`.
-    alpha : weight of the regulariser, which leaves the intercept alone; above 0 for solver="auto".
-    solver : "auto" needs no step size, and order, batch_size and step_size have no effect on it; "sgd" is Algorithm 1 of the paper.
-    tol : where to stop: (f - min f) / (f of the best constant prediction - min f) is certified to be at most this.
-    max_iter : passes over the data at most.
-    fit_intercept : whether to add b.
-    order : solver="sgd" alone: "rr", "so", "ig" or a permutation array.
-    batch_size : solver="sgd" alone: samples in a step.
-    step_size : solver="sgd" alone: "theory", "budget", a number, a list or a function of the epoch, as in `minimize`.
-    class_weight : a dict from class to weight (1 for those not named), or "balanced": every class counts alike.
-    warm_start : start `fit` from the coefficients of the fit before, if their shape and classes are right.
-    random_state : of the orders; a number gives the same model every time, on any number of threads.
-    n_jobs : threads for more than two classes; None for one, -1 for all cores.
-    verbose : print a line for each pass.
-    callbacks : a function, or a list of them, called with the `Epoch` of each pass; from several threads if n_jobs asks for them.
-
-    Fitted, it has `coef_` and `intercept_` (a row for each class, or one for two classes), `classes_`, `n_features_in_`,
-    `feature_names_in_`, `n_iter_` (passes, the most that a class took), `step_size_` (None for "auto", which has none), `dual_gap_`
-    (certified: f - min f is at most this; None without a certificate), `relative_gap_` (that, relative as in `tol`) and `history_`
-    (an `Epoch` for each pass). With more than two classes `step_size_` and the gaps are arrays and `history_` a list of lists.
-    """
+class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
+    """Of two classes or more. Fitted, it has `coef_` and `intercept_`: a row for each class, or one for two classes."""
 
     _task = "classification"
+    class_weight: dict[Any, float] | str | None
     classes_: NDArray[Any]
-
-    def __init__(
-        self,
-        loss: str | Loss = "logistic",
-        *,
-        alpha: float = 1e-4,
-        solver: str = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        fit_intercept: bool = True,
-        order: Any = "rr",
-        batch_size: int = 1,
-        step_size: Any = "theory",
-        class_weight: dict[Any, float] | str | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ) -> None:
-        super().__init__(
-            loss,
-            alpha=alpha,
-            solver=solver,
-            tol=tol,
-            max_iter=max_iter,
-            fit_intercept=fit_intercept,
-            order=order,
-            batch_size=batch_size,
-            step_size=step_size,
-            warm_start=warm_start,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            callbacks=callbacks,
-        )
-        self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train on all rows. `sample_weight` times `class_weight` is normalised to mean one; a row of weight 0 is a row that is not
@@ -106,7 +45,7 @@ class ShuffledSGDClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         weights = self._class_weighted(classes, numbers, weights)
         starts = None
         if self.warm_start and hasattr(self, "coef_") and np.array_equal(self.classes_, classes):
-            starts = self._points() if self.coef_.shape[1] == X.shape[1] else None
+            starts = self._points() if self.coef_.shape[1] == self.n_features_in_ else None
         self.classes_ = classes
         columns = self._columns(numbers)
         trained = self._train(self._problem(X, columns.labels(0), loss, weights), columns, starts)
@@ -114,14 +53,8 @@ class ShuffledSGDClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         self._warn_of_gap(trained)
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
-        """One epoch of Algorithm 1 over these rows, from where the model stands (zero at first), numbered on in `history_`.
-
-        The first call must name all `classes`. With solver="sgd" its step, batch size and order are the parameters. With "auto"
-        samples come one by one in random order, and the step is the one the theory has for these rows: the limit of Theorem 1 for a
-        smooth loss; for a loss with kinks that of Theorem 3 for one epoch, from the distance to the optimum of these rows. Nothing
-        is certified about rows of other calls, so `dual_gap_` is None.
-        """
+    def _partial(self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: ArrayLike | None) -> tuple[Problem, Columns]:
+        """What one more epoch over these rows is about; the first call must name all classes."""
         loss = self._checked_loss()
         if self.class_weight == "balanced":
             raise ValueError("class_weight='balanced' needs all rows at once; give partial_fit a dict of weights, or use fit")
@@ -138,10 +71,7 @@ class ShuffledSGDClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
             )
         self.classes_ = known
         columns = self._columns(numbers)
-        problem = self._problem(X, columns.labels(0), loss, self._class_weighted(known, numbers, weights))
-        starts = [np.zeros(problem.dimension)] * len(columns.names) if first else self._points()
-        self._set(self._train_one_epoch(problem, columns, starts))
-        return self
+        return self._problem(X, columns.labels(0), loss, self._class_weighted(known, numbers, weights)), columns
 
     def decision_function(self, X: Any) -> Vector:
         """a'x + b of each row: one number for two classes (positive for the second), else one for each class."""

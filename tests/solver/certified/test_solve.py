@@ -9,14 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.auto import _rows, best_constant, solve
-from reshuffle.auto.dual import dual_passes, passes_to_go
-from reshuffle.auto.newton import batch_sizes, hessian, sample_by_curvature
-from reshuffle.auto.progress import Progress, rows_of
-from reshuffle.auto.span import Span
-from reshuffle.certificate import lower_bound
+from reshuffle.duality import lower_bound
 from reshuffle.losses import LOSSES, get_loss
-from reshuffle.losses.base import compiled
+from reshuffle.solver.certified import baseline, solve
+from reshuffle.solver.certified.newton import batch_sizes, sample_by_curvature
+from reshuffle.solver.certified.progress import Progress
+from reshuffle.solver.certified.row_span import RowSpan
+from reshuffle.solver.certified.sdca import passes_to_go, sdca
 
 NAMES = [name for name in LOSSES if name != "unit"]
 KINKED = [name for name in NAMES if get_loss(name).smoothness is None]
@@ -72,7 +71,7 @@ def test_the_optimum_is_that_of_a_slow_oracle(name, intercept):
         found = solve(p, tol=tol)
         true = found.f - lowest
         assert -1e-9 <= true <= found.gap + 1e-9
-        assert found.gap <= tol * (best_constant(p).f - found.f)
+        assert found.gap <= tol * (baseline(p).f - found.f)
 
 
 @pytest.mark.parametrize("name", KINKED)
@@ -125,7 +124,7 @@ def test_never_certifies_what_it_has_not_reached(name, n, d, seed, scale, l2, in
         assert found.f - found.gap <= min(rough.f, fine.f) + 1e-9 * (1.0 + abs(fine.f))
 
 
-def test_many_features_start_with_dual_passes_and_few_with_steps_on_batches():
+def test_many_features_start_with_sdca_and_few_with_newton_steps():
     wide = solve(problem("logistic", n=220, d=300, l2=0.1), tol=1e-4)
     assert wide.converged
     tall = solve(problem("logistic", n=3000, d=5), tol=1e-6)
@@ -149,7 +148,7 @@ def test_the_span_of_few_rows_holds_the_same_problem(kind, intercept, repeated):
     p = problem("logistic", n=12, d=30, kind=kind, intercept=intercept, weighted=True)
     if repeated:
         p = rs.Problem(p.X[np.repeat(np.arange(6), 2)], p.y, l2=p.l2, fit_intercept=intercept)
-    span, rng = Span(p), np.random.default_rng(0)
+    span, rng = RowSpan(p), np.random.default_rng(0)
     b = rng.standard_normal(span.problem.dimension)
     assert p.objective(span.outside(b)) == pytest.approx(span.problem.objective(b), rel=1e-12)
     np.testing.assert_allclose(span.inside(span.outside(b)), b, atol=1e-9)
@@ -160,7 +159,7 @@ def test_the_span_of_few_rows_holds_the_same_problem(kind, intercept, repeated):
     assert len(solve(p, tol=1e-9, x0=sharp.x).history) <= len(sharp.history)
 
 
-def test_where_dual_passes_stall_steps_take_over():
+def test_where_sdca_stalls_newton_takes_over():
     """1200 strongly correlated features: dual passes alone need hundreds."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1500, 3)) @ rng.standard_normal((3, 1200)) + 0.05 * rng.standard_normal((1500, 1200))
@@ -225,53 +224,13 @@ def test_l2_is_needed():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_best_constant_is_the_best(name):
+def test_no_constant_is_better_than_the_baseline(name):
     p = problem(name, weighted=True)
-    best = best_constant(p)
+    best = baseline(p)
     x = np.zeros(p.dimension)
     for shift in (0.0, -1e-2, 1e-2, -1.0, 1.0):
         x[-1] = best.intercept + shift
         assert p.objective(x) >= best.f - 1e-9
-
-
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
-@pytest.mark.parametrize("intercept", [False, True])
-def test_sums_over_a_batch_are_those_of_numpy(kind, intercept):
-    p = problem("logistic", n=30, d=6, kind=kind, intercept=intercept)
-    A = p.X.toarray() if kind == "sparse" else p.X
-    A = np.hstack([A, np.ones((30, 1))]) if intercept else A
-    rows, rng = np.array([1, 4, 5, 20, 29]), np.random.default_rng(0)
-    x, u = rng.standard_normal(p.dimension), rng.random(5)
-    z, along, out = np.empty(5), np.empty(5), np.empty(p.dimension)
-    _rows.margins(rows_of(p), rows, x, intercept, z)
-    np.testing.assert_allclose(z, A[rows] @ x)
-    _rows.transposed(rows_of(p), rows, u, intercept, out)
-    np.testing.assert_allclose(out, A[rows].T @ u)
-    _rows.curved_product(rows_of(p), rows, u, x, intercept, along, out)
-    np.testing.assert_allclose(along, z)
-    np.testing.assert_allclose(out, A[rows].T @ (u * z))
-    full = A[rows].T @ (u[:, None] * A[rows])
-    np.testing.assert_allclose(np.tril(hessian(p, rows, u)), np.tril(full), atol=1e-12)
-    _rows.curved_squares(rows_of(p), rows, u, intercept, out)
-    np.testing.assert_allclose(out, np.diag(full))
-
-
-def test_a_dual_pass_maximises_one_entry_after_the_other():
-    p = problem("logistic", n=12, d=3, intercept=False, weighted=True)
-    pull, x, dual = 1.0 / (p.n * p.l2), np.zeros(3), np.zeros(p.n)
-    prox, order = compiled(p.loss, "prox"), np.random.default_rng(0).permutation(p.n)
-    for step in range(1, p.n + 1):
-        before = p.dual_objective_along(dual)(1.0)
-        _rows.dual_epoch(
-            rows_of(p), p.labels, p.sample_weight, p.squared_norms(), order[step - 1 : step], prox, 0.0, pull, 0.0, x, dual
-        )
-        best = p.dual_objective_along(dual)(1.0)
-        assert best >= before
-        for shift in (-1e-3, 1e-3):
-            other = dual.copy()
-            other[order[step - 1]] = np.clip(other[order[step - 1]] + shift, *(b[order[step - 1]] for b in p.dual_bounds))
-            assert p.dual_objective_along(other)(1.0) <= best + 1e-13
-        np.testing.assert_allclose(x, -pull * p.transposed(p.sample_weight * dual), rtol=1e-9)
 
 
 def test_a_sample_by_curvature_is_unbiased_and_keeps_what_bends_most():
@@ -292,12 +251,12 @@ def test_batches_grow_by_four_and_end_with_all_rows():
     assert batch_sizes(16_000, 700) == [4000, 16_000]
 
 
-def test_dual_passes_alone_find_an_intercept():
+def test_sdca_alone_finds_an_intercept():
     """That needs the centre of its pull to move: a fixed one would leave a gap for good."""
     p = problem("logistic", n=300, d=4, l2=0.1)
-    constant = best_constant(p)
-    progress = Progress(p, np.zeros(5), constant, tol=1e-6, max_iter=300, small=False, callback=None)
-    dual_passes(p, progress, np.zeros(5), np.zeros(300), seed=0, patience=np.inf)
+    start = baseline(p)
+    progress = Progress(p, np.zeros(5), start, tol=1e-6, max_iter=300, small=False, callback=None)
+    sdca(p, progress, np.zeros(5), np.zeros(300), seed=0, patience=np.inf)
     assert progress.converged
 
 

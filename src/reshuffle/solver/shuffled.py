@@ -1,7 +1,8 @@
 """Algorithm 1, shuffled SGD: the loop around the compiled epochs.
 
 problem -> steps for every epoch -> epochs -> averages, history, certificate. A run depends on its arguments alone; with a
-checkpoint it can be stopped at any moment and goes on to the same numbers.
+checkpoint it can be stopped at any moment and goes on to the same numbers. Where all epochs share one order, rows that it
+scatters are copied once into that order, if their storage gains from that.
 """
 
 import time
@@ -15,13 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from reshuffle import __version__
 from reshuffle._checks import starting_point, whole_number
-from reshuffle.certificate import duality_gap
+from reshuffle.duality import duality_gap
 from reshuffle.epoch import Epoch
+from reshuffle.losses.base import compiled
 from reshuffle.optimum import Optimum, measure
 from reshuffle.orders import Order, Permutations, make_order
 from reshuffle.problem import Problem
+from reshuffle.rows import Step
+from reshuffle.solver.certified import baseline
 from reshuffle.solver.checkpoint import Checkpoint
-from reshuffle.solver.passes import Passes
 from reshuffle.solver.run import DivergenceError, Run
 from reshuffle.solver.steps import StepSize, plan_steps
 from reshuffle.spectral.journal import data_hash
@@ -64,6 +67,7 @@ def minimize(
     seed: int = 0,
     average: str = "epoch",
     safe: bool = False,
+    tol: float | None = None,
     optimum: Optimum | None = None,
     evaluate_every: int = 1,
     checkpoint: str | Path | None = None,
@@ -72,7 +76,8 @@ def minimize(
     """Minimise f by shuffled SGD.
 
     batch_size : 1..n; the last batch of an epoch may be short.
-    epochs : passes over the data.
+    epochs : passes over the data, at most these where there is a `tol`.
+    tol : stop when (f - min f) / (f of the best constant prediction - min f) is certified to be at most this; needs l2 > 0.
     x0 : where to start; zero if not given.
     seed : of the random orders.
     order : "rr", "so", "ig", a permutation array, or an iterator that gives a permutation for each epoch.
@@ -91,6 +96,11 @@ def minimize(
     seed = whole_number("seed", seed, 0)
     batch_size = whole_number("batch_size", batch_size, 1, problem.n)
     evaluate_every = whole_number("evaluate_every", evaluate_every, 1)
+    if tol is not None and (problem.l2 == 0.0 or not 0.0 <= tol < float("inf")):
+        reason = (
+            "must be zero or a positive number" if problem.l2 else "needs a certificate, and there is none with l2=0; use l2 > 0"
+        )
+        raise ValueError(f"tol={tol!r} {reason}")
     rule = make_order(order, problem.n, seed)
     x = starting_point(x0, problem.dimension)
     mean = Average(average, epochs, x.size)
@@ -102,7 +112,7 @@ def minimize(
     if checkpoint is not None:
         saved = Checkpoint(checkpoint, _settings(problem, rule, batch_size, steps, average, evaluate_every, x))
 
-    passes = Passes(problem, rule, batch_size)
+    sweep = Sweep(problem, rule, batch_size)
     dual = np.zeros(problem.n)
     history: list[Epoch] = []
     stored = None if saved is None else saved.load()
@@ -116,13 +126,22 @@ def minimize(
         point = mean.point(x)
         return problem.objective(point), duality_gap(problem, point, dual)
 
-    def finished(record: Epoch) -> None:
+    reference = None if tol is None else baseline(problem)
+
+    def finished(record: Epoch) -> bool:
         if saved is not None:
             saved.save({"x": x, "dual": dual, "total": mean.total, "weight": np.array(mean.weight)}, history)
         if callback is not None:
             callback(record)
+        return reached(record)
 
-    run_epochs(x, steps, mean, history, lambda epoch, step: passes.run(epoch, step, x, dual), evaluate, finished)
+    def reached(record: Epoch) -> bool:
+        if tol is None or reference is None or record.f is None or record.gap is None:
+            return False
+        return reference.relative(record.f, record.gap) <= tol
+
+    if not (history and reached(history[-1])):
+        run_epochs(x, steps, mean, history, lambda epoch, step: sweep.run(epoch, step, x, dual), evaluate, finished)
     return Run(
         x=mean.point(x),
         last=x,
@@ -133,8 +152,34 @@ def minimize(
         n=problem.n,
         seed=seed,
         average=average,
+        relative_gap=None if reference is None else reference.relative(history[-1].f, history[-1].gap),  # type: ignore[arg-type]
         constants=constants,
     )
+
+
+class Sweep:
+    """Epochs over the samples of `problem`, in the permutations of `order`."""
+
+    def __init__(self, problem: Problem, order: Order, batch_size: int) -> None:
+        self._problem, self._order, self._batch_size = problem, order, batch_size
+        self._derivative = compiled(problem.loss, "derivative")
+        self._rows, self._labels, self._weights = problem.rows, problem.labels, problem.sample_weight
+        self._kept: Any = None  # the order that the rows lie in
+        if order.fixed:
+            permutation = order.permutation(0)
+            if np.array_equal(permutation, np.arange(problem.n)):
+                self._kept = slice(None)
+            elif (copy := problem.rows.in_order(permutation)) is not None:
+                self._rows, self._labels, self._weights = copy, self._labels[permutation], self._weights[permutation]
+                self._kept = permutation
+
+    def run(self, epoch: int, step: float, x: Vector, dual: Vector) -> None:
+        """Epoch `epoch` (from 0), which changes x in place and leaves in `dual` the n dual values it saw."""
+        problem, seen = self._problem, np.empty_like(dual)
+        visit = None if self._kept is not None else self._order.permutation(epoch)
+        how = Step(self._batch_size, step, problem.l2, self._derivative, problem.loss.parameter)
+        self._rows.sgd_epoch(visit, self._labels, self._weights, how, x, seen)
+        dual[slice(None) if self._kept is None else self._kept] = seen
 
 
 def run_epochs(
@@ -144,9 +189,11 @@ def run_epochs(
     history: list[Epoch],
     advance: Callable[[int, float], None],
     evaluate: Callable[[int], tuple[float | None, float | None]],
-    finished: Callable[[Epoch], None],
+    finished: Callable[[Epoch], bool],
 ) -> None:
-    """From where `history` ends to the last step: `advance` moves x by an epoch, `evaluate` looks at f and the gap after it."""
+    """From where `history` ends to the last step, or to where `finished` says so: `advance` moves x by an epoch, `evaluate` looks
+    at f and the gap after it.
+    """
     spent = history[-1].seconds if history else 0.0
     for epoch in range(len(history), len(steps)):
         began = time.perf_counter()
@@ -157,7 +204,8 @@ def run_epochs(
         mean.add(epoch, steps[epoch], x)
         spent += time.perf_counter() - began
         history.append(Epoch(epoch + 1, steps[epoch], *evaluate(epoch), spent))
-        finished(history[-1])
+        if finished(history[-1]):
+            return
 
 
 def _settings(
@@ -177,5 +225,5 @@ def _settings(
         "steps": steps,
         "average": average,
         "evaluate_every": evaluate_every,
-        "data_sha256": data_hash(problem.X, problem.sample_weight, problem.labels, x, *given),
+        "data_sha256": data_hash(problem.rows, problem.sample_weight, problem.labels, x, *given),
     }

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from reshuffle import _passes
-from reshuffle.certificate import lower_bound
+from reshuffle.duality import lower_bound
 from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
+from reshuffle.solver.certified import tuning
+from reshuffle.vectors import dot
 
 Vector = NDArray[np.float64]
 
@@ -20,14 +20,9 @@ _ROUNDING = 1e-15
 _STILL = 1e-7  # of |x|: after a Newton step as short as this, x is exact to about its square
 
 
-def rows_of(problem: Problem) -> Any:
-    """The rows as the kernels of `_rows` take them."""
-    return problem.csr if sp.issparse(problem.X) else (problem.X,)
-
-
 @dataclass(frozen=True)
-class Constant:
-    """The best model that looks at no feature: what others gain is measured from it."""
+class Baseline:
+    """The best constant prediction: what a model gains is measured from it."""
 
     intercept: float  #: zero where there is none
     f: float
@@ -65,24 +60,24 @@ class Progress:
         self,
         problem: Problem,
         x: Vector,
-        constant: Constant,
+        baseline: Baseline,
         *,
         tol: float,
         max_iter: int,
         small: bool,
         callback: Callable[[Epoch], None] | None,
     ) -> None:
-        self.problem, self.constant, self._tol, self._small = problem, constant, tol, small
-        self._max_iter, self._callback, self._began = max_iter, callback, time.perf_counter()
+        self.problem, self.baseline, self._tol, self._small = problem, baseline, tol, small
+        self._max_iter, self._callback, self._began, self._evaluating = max_iter, callback, time.perf_counter(), 0.0
         self.x, self.dual = x, np.zeros(problem.n)
         self.f, self.bound = np.inf, -np.inf
         self._moved = 0.0
         self.history: list[Epoch] = []
 
     def of(self, problem: Problem, x: Vector) -> "Progress":
-        """The same pursuit in another form of the problem."""
+        """The same goal for another form of the problem."""
         options: dict[str, Any] = {"tol": self._tol, "max_iter": self._max_iter, "small": self._small, "callback": self._callback}
-        return Progress(problem, x, self.constant, **options)
+        return Progress(problem, x, self.baseline, **options)
 
     @property
     def gap(self) -> float:
@@ -95,11 +90,11 @@ class Progress:
 
     @property
     def _gain(self) -> float:
-        return self.constant.gain(self.f)
+        return self.baseline.gain(self.f)
 
     @property
     def relative_gap(self) -> float:
-        return self.constant.relative(self.f, self.gap)
+        return self.baseline.relative(self.f, self.gap)
 
     @property
     def converged(self) -> bool:
@@ -112,22 +107,24 @@ class Progress:
         return reached or len(self.history) >= self._max_iter or (self.converged and stalled)
 
     def certificate_can_bear(self, residual: Vector) -> bool:
-        """Whether a gradient of this size at the dual point would cost the certificate no more than a tenth of the target."""
+        """Whether a gradient of this size at the dual point would cost the certificate only a small share of the target."""
         coefficients = residual[: self.problem.d]
-        return float(_passes.dot(coefficients, coefficients)) <= 0.2 * self.problem.l2 * self.target
+        return float(dot(coefficients, coefficients)) <= 2.0 * tuning.CERTIFICATE_SHARE * self.problem.l2 * self.target
 
     def worth_certifying(self, expected: float) -> bool:
         """Whether a lower bound after a step that was expected to lower f by so much could be near enough. As steps converge
         quadratically, f - min f is then about the square of it, relative to the gain.
         """
         last = len(self.history) + 1 == self._max_iter
-        return last or expected * expected <= 30.0 * self.target * self._gain
+        return last or expected * expected <= tuning.CERTIFY_WITHIN * self.target * self._gain
 
-    def offer(self, x: Vector, f: float, dual: Vector | None, moved: float = 0.0) -> bool:
-        """x with f(x), and dual values, which need not be feasible; returns `finished`. A gap at the level of rounding leaves x
-        open to its square root, so small data is not finished before a step has `moved` x by next to nothing, relative to its size.
+    def offer(self, x: Vector, f: float | None, dual: Vector | None, moved: float = 0.0) -> bool:
+        """x with f(x), where it is known, and dual values, which need not be feasible; returns `finished`. A gap at the level of
+        rounding leaves x open to its square root, so small data is not finished before a step has `moved` x by next to nothing,
+        relative to its size.
         """
-        self._moved = moved
+        began, self._moved = time.perf_counter(), moved
+        f = self.problem.objective(x) if f is None else f
         if f <= self.f + _ROUNDING * abs(f):  # of points that rounding cannot tell apart, the last is the most exact
             self.x, self.f = x.copy(), f
         if dual is not None:
@@ -135,7 +132,9 @@ class Progress:
             if bound > self.bound:
                 self.bound, self.dual = bound, feasible
         gap = self.gap if np.isfinite(self.bound) else None
-        self.history.append(Epoch(len(self.history) + 1, None, self.f, gap, time.perf_counter() - self._began))
+        now = time.perf_counter()
+        self._evaluating += now - began
+        self.history.append(Epoch(len(self.history) + 1, None, self.f, gap, now - self._began - self._evaluating))
         if self._callback is not None:
             self._callback(self.history[-1])
         return self.finished

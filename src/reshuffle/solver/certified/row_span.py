@@ -4,10 +4,7 @@ The minimiser is a combination of rows, x = A'c. With A A' = L L', x stands for 
 and dual are those of a problem with the n x n matrix L for data.
 """
 
-import copy
-
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
@@ -15,22 +12,17 @@ from reshuffle.problem import Problem
 
 Vector = NDArray[np.float64]
 
-FEW_ROWS = 200  # up to here A A' costs less than the passes it saves
 
-
-class Span:
+class RowSpan:
     """A problem seen in the span of its rows."""
 
     def __init__(self, problem: Problem) -> None:
         self._whole = problem
-        X = problem.X.astype(np.float64)
-        products = (X @ X.T).toarray() if sp.issparse(X) else X @ X.T
-        squares, vectors = eigh(products, check_finite=False)
+        squares, vectors = eigh(problem.rows.with_intercept(False).gram(), check_finite=False)
         kept = squares > 1e-14 * max(squares[-1], 1e-300)
         kept[-1] = True  # data of zeros alone still needs a column
         self._lengths, self._vectors = np.sqrt(np.maximum(squares[kept], 1e-300)), vectors[:, kept]
-        self.problem = copy.copy(problem)
-        self.problem.X = np.ascontiguousarray(self._vectors * np.sqrt(np.maximum(squares[kept], 0.0)))
+        self.problem = problem.replace(X=np.ascontiguousarray(self._vectors * np.sqrt(np.maximum(squares[kept], 0.0))))
 
     def inside(self, x: Vector) -> Vector:
         """The point that stands for the part of x in the span."""

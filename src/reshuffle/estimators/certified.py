@@ -1,0 +1,114 @@
+"""Estimators on the certified solver: no learning rate, a certificate to stop by."""
+
+from collections.abc import Callable
+from typing import Any
+
+from reshuffle._checks import whole_number
+from reshuffle.estimators.base import LinearModel, Report, Trained, Vector
+from reshuffle.estimators.classification import LinearClassifier
+from reshuffle.estimators.regression import LinearRegressor
+from reshuffle.losses import Loss
+from reshuffle.problem import Problem
+from reshuffle.solver.certified import solve
+
+
+class _Certified(LinearModel):
+    _remedy = "a larger max_iter or alpha"
+    max_iter: int
+
+    def _checked_loss(self) -> Loss:
+        loss = super()._checked_loss()
+        if self.alpha == 0.0:
+            raise ValueError(f"alpha=0 leaves no certificate to stop by; use alpha > 0, or {_sibling(self)}")
+        whole_number("max_iter", self.max_iter, 1)
+        return loss
+
+    def _trainer(self, problem: Problem, seed: int) -> Callable[[Problem, Vector | None, Report | None], Trained]:
+        def train(column: Problem, start: Vector | None, report: Report | None) -> Trained:
+            # tol=0 asks for all that rounding allows
+            found = solve(column, tol=self.tol or 1e-16, max_iter=self.max_iter, x0=start, seed=seed, callback=report)
+            return Trained(found.x, found.history, None, found.gap, found.relative_gap, found.converged)
+
+        return train
+
+
+def _sibling(model: LinearModel) -> str:
+    return type(model).__name__.replace("Certified", "ShuffledSGD")
+
+
+class CertifiedClassifier(_Certified, LinearClassifier):
+    """Linear classification that needs no learning rate and says how far from the optimum it is: SDCA in reshuffled order and
+    subsampled Newton steps, stopped by the duality gap.
+
+    Minimises (1/sum w) sum_i w_i l(a_i'x + b, y_i) + (alpha/2)|x|^2 until the certified relative gap is at most tol. With more
+    than two classes, each gets a predictor against all others.
+
+    loss : "logistic", "hinge", "squared_hinge", "smoothed_hinge"; "smoothed_hinge:0.5" sets the parameter; or a `Loss`.
+    alpha : weight of the regulariser, above 0; it leaves the intercept alone.
+    tol : where to stop: (f - min f) / (f of the best constant prediction - min f) is certified to be at most this.
+    max_iter : passes over the data at most.
+    fit_intercept : whether to add b.
+    class_weight : a dict from class to weight (1 for those not named), or "balanced": every class counts alike.
+    warm_start : start `fit` from the coefficients of the fit before, if their shape and classes are right.
+    random_state : of the orders; a number gives the same model every time, on any number of threads.
+    n_jobs : threads for more than two classes; None for one, -1 for all cores.
+    verbose : print a line for each pass.
+    callbacks : a function, or a list of them, called with the `Epoch` of each pass; from several threads if n_jobs asks for them.
+
+    Fitted, it has `coef_` and `intercept_` (a row for each class, or one for two classes), `classes_`, `n_features_in_`,
+    `feature_names_in_`, `n_iter_` (passes, the most that a class took), `dual_gap_` (certified: f - min f is at most this),
+    `relative_gap_` (that, relative as in `tol`) and `history_` (an `Epoch` for each pass). With more than two classes the gaps are
+    arrays and `history_` a list of lists.
+    """
+
+    def __init__(
+        self,
+        loss: str | Loss = "logistic",
+        *,
+        alpha: float = 1e-4,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        fit_intercept: bool = True,
+        class_weight: dict[Any, float] | str | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ) -> None:
+        self._set_parameters(locals())
+
+
+class CertifiedRegressor(_Certified, LinearRegressor):
+    """Linear regression that needs no learning rate and says how far from the optimum it is: see `CertifiedClassifier`.
+
+    loss : "squared", "huber", "absolute", "epsilon_insensitive", "quantile"; "huber:0.5" sets the parameter; or a `Loss`.
+    alpha : weight of the regulariser, above 0; it leaves the intercept alone.
+    tol : where to stop: (f - min f) / (f of the best constant prediction - min f) is certified to be at most this.
+    max_iter : passes over the data at most.
+    fit_intercept : whether to add b.
+    warm_start : start `fit` from the coefficients of the fit before, if their shape is right.
+    random_state : of the orders; a number gives the same model every time.
+    n_jobs : taken for likeness with the classifier; a regressor trains one predictor.
+    verbose : print a line for each pass.
+    callbacks : a function, or a list of them, called with the `Epoch` of each pass.
+
+    Fitted, it has `coef_` (d numbers), `intercept_`, `n_features_in_`, `feature_names_in_`, `n_iter_` (passes), `dual_gap_`
+    (certified: f - min f is at most this), `relative_gap_` (that, relative as in `tol`) and `history_` (an `Epoch` for each pass).
+    """
+
+    def __init__(
+        self,
+        loss: str | Loss = "squared",
+        *,
+        alpha: float = 1e-4,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        fit_intercept: bool = True,
+        warm_start: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ) -> None:
+        self._set_parameters(locals())

@@ -1,0 +1,92 @@
+"""Compiled loops over samples: a loss applied to every margin, summed, or modelled by a parabola at each.
+
+Functions of a loss come in as C functions (see `losses.base.compiled`), so that one compiled loop serves all losses.
+"""
+
+from typing import Any
+
+from reshuffle._compiled import jit
+
+
+@jit()
+def apply_loss(function: Any, z: Any, labels: Any, parameter: float, out: Any) -> None:
+    for i in range(z.size):
+        out[i] = function(z[i], labels[i], parameter)
+
+
+@jit()
+def total_loss(value: Any, parameter: float, labels: Any, weights: Any, z: Any, move: Any, length: float) -> float:
+    """The sum of w_i l(z_i + length move_i, y_i)."""
+    total = 0.0
+    for i in range(z.size):
+        total += weights[i] * value(z[i] + length * move[i], labels[i], parameter)
+    return total
+
+
+@jit()
+def careful(curvature: float, slope: float, off: float, care: float) -> float:
+    """A curvature moved by `care` towards that of the parabola with this slope whose least point is `off` away."""
+    return curvature + care * max(abs(slope) / off - curvature, 0.0) if care > 0.0 and off > 0.0 else curvature
+
+
+@jit()
+def models(
+    derivative: Any,
+    curvature: Any,
+    parameter: float,
+    labels: Any,
+    weights: Any,
+    z: Any,
+    care: float,
+    slopes: Any,
+    curvatures: Any,
+) -> None:
+    """The weighted slope and curvature of each loss at its margin."""
+    for i in range(z.size):
+        slope = derivative(z[i], labels[i], parameter)
+        bend = careful(curvature(z[i], labels[i], parameter), slope, abs(z[i] - labels[i]), care)
+        slopes[i], curvatures[i] = weights[i] * slope, weights[i] * bend
+
+
+@jit()
+def smoothed_models(
+    prox: Any,
+    parameter: float,
+    width: float,
+    labels: Any,
+    weights: Any,
+    multipliers: Any,
+    z: Any,
+    care: float,
+    slopes: Any,
+    curvatures: Any,
+) -> None:
+    """As `models`, of Moreau envelopes: see `newton.Smoothed`."""
+    h = 1e-6 * width
+    for i in range(z.size):
+        p = z[i] + width * multipliers[i]
+        slope = (p - prox(p, labels[i], width, parameter)) / width
+        rise = prox(p + h, labels[i], width, parameter) - prox(p - h, labels[i], width, parameter)
+        bend = careful(max(1.0 - rise / (2.0 * h), 0.0) / width, slope, abs(z[i] - labels[i]), care)
+        slopes[i], curvatures[i] = weights[i] * slope, weights[i] * bend
+
+
+@jit()
+def smoothed_total(
+    value: Any,
+    prox: Any,
+    parameter: float,
+    width: float,
+    labels: Any,
+    weights: Any,
+    multipliers: Any,
+    z: Any,
+    move: Any,
+    length: float,
+) -> float:
+    total = 0.0
+    for i in range(z.size):
+        at = z[i] + length * move[i]
+        t = prox(at + width * multipliers[i], labels[i], width, parameter)
+        total += weights[i] * (value(t, labels[i], parameter) + (at - t) * (multipliers[i] + 0.5 * (at - t) / width))
+    return total

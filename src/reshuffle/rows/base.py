@@ -1,0 +1,292 @@
+"""What algorithms ask of the data, and nothing else: A, n rows of d entries, and with an intercept one more entry of each, a one,
+which is not stored. Every algorithm of the library is written against `Rows`; how rows are stored is known to its children alone.
+
+A new storage is one file: a child of `Rows` with `shape`, `entries` and `take`, which brings some of its rows into memory. All else
+is then done here, block after block of rows, each by the compiled loops of `memory`. A storage that can do better overrides what it
+can do better.
+
+`arrange(order, b)` puts the rows into a visiting order and answers with an `Arranged`, which multiplies by
+    ordered   [min(t_p, t_q) <a_p, a_q>]_{pq}           (Lhat, Ghat; t_p = p // b + 1 is the batch of position p)
+    batched   [<a_p, a_q> if p, q share a batch]_{pq}   (Ltil, Gtil; with one batch, the whole Gram matrix)
+Neither n x n matrix is formed, except where n is so small against the data that one Gram matrix serves every order.
+"""
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from reshuffle.rows.memory import MemoryRows
+
+Vector = NDArray[np.float64]
+Integers = NDArray[np.integer[Any]]
+
+# Forming the Gram matrix costs about n products of level 3 speed, which permutations then share. How many there are must not
+# enter: it would change how sums round.
+_LARGEST_GRAM = 1024
+_BLOCK_ENTRIES = 1 << 22  # numbers that a block brings into memory: 32 MiB, more than a cache and less than anybody's memory
+
+
+class Step(NamedTuple):
+    """What one epoch of Algorithm 1 does with the margin of a row."""
+
+    batch_size: int
+    size: float
+    l2: float
+    derivative: Any  #: of the loss, as a C function
+    parameter: float
+
+
+class DualStep(NamedTuple):
+    """What one pass of SDCA does with the margin of a row: x = -pull A'(w dual)."""
+
+    prox: Any  #: of the loss, as a C function
+    parameter: float
+    pull: float
+    intercept_pull: float
+
+
+class Arranged(Protocol):
+    """Rows scale_i a_i in a visiting order. Vectors have one entry a row, in a layout that is the body's own choice."""
+
+    @property
+    def visit(self) -> Integers:
+        """The layout's row at each position of the order."""
+
+    def ordered(self, v: Vector, out: Vector) -> None: ...
+
+    def batched(self, members: Integers, starts: Integers, v: Vector, out: Vector) -> None:
+        """Products with the Gram matrix of each batch members[starts[g]:starts[g + 1]]; v, out are aligned with members."""
+
+
+class Weighted(Protocol):
+    """The rows of Λ^{1/2}A, ready to be put into any order, by several threads at once."""
+
+    def arrange(self, order: Integers, batch_size: int) -> Arranged: ...
+
+
+class Rows(ABC):
+    """The rows of A, wherever they are. Where `rows` or `visit` lists rows, None stands for all of them as they lie."""
+
+    intercept: bool = False  #: whether every row has one more entry, a one
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """n and d, without the intercept."""
+
+    @property
+    @abstractmethod
+    def entries(self) -> int:
+        """Numbers that are stored: what a pass over the data costs."""
+
+    @abstractmethod
+    def take(self, rows: Integers) -> "MemoryRows":
+        """These rows, in this order, in memory; `in_memory` makes them of a matrix. An intercept is not this method's business."""
+
+    # --- what follows from that
+
+    @property
+    def n(self) -> int:
+        return self.shape[0]
+
+    @property
+    def d(self) -> int:
+        return self.shape[1]
+
+    @property
+    def dimension(self) -> int:
+        """Length of x: the d coefficients, then the intercept if there is one."""
+        return self.d + self.intercept
+
+    @property
+    def nonzeros(self) -> int:
+        """Entries that are not zero."""
+        return sum(block.nonzeros for _, block in self._blocks())
+
+    def __str__(self) -> str:
+        return f"{self.n} x {self.d}, {type(self).__name__}"
+
+    def with_intercept(self, intercept: bool) -> Self:
+        """The same rows, with or without the entry that is not stored."""
+        if intercept == self.intercept:
+            return self
+        other = copy.copy(self)
+        other.intercept = intercept
+        return other
+
+    def _blocks(self, rows: Integers | None = None, multiple: int = 1) -> Iterator[tuple[Any, "MemoryRows"]]:
+        """Rows in memory, so many at a time, and their places in `rows`; how many is a multiple of `multiple`."""
+        visit = np.arange(self.n) if rows is None else rows
+        each = _BLOCK_ENTRIES * self.n // max(self.entries, 1)
+        size = max(each // multiple, 1) * multiple
+        for start in range(0, visit.size, size):
+            yield slice(start, start + size), self._part(visit[start : start + size])
+
+    def _part(self, rows: Integers) -> "MemoryRows":
+        return self.take(rows).with_intercept(self.intercept)
+
+    def update_hash(self, digest: Any) -> None:
+        """Feed the rows, as they are stored, into a hash."""
+        for _, block in self._blocks():
+            block.update_hash(digest)
+
+    def squared_norms(self) -> Vector:
+        """|a_i|^2 of every row."""
+        return np.concatenate([block.squared_norms() for _, block in self._blocks()])
+
+    def squared_column_norms(self) -> Vector:
+        """The sum of the squares of every feature."""
+        return self.curved_squares(np.ones(self.n))[: self.d]
+
+    def column_ranges(self) -> tuple[Vector, Vector]:
+        """The smallest and the largest entry of every feature."""
+        ends = [block.column_ranges() for _, block in self._blocks()]
+        return np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)
+
+    def scale_columns(self, factors: Vector) -> "Rows":
+        """Every feature multiplied by its factor, in memory."""
+        return self._part(np.arange(self.n)).scale_columns(factors)
+
+    def csr(self) -> Any:
+        """SciPy's CSR matrix of the rows in float64, the intercept a column, for libraries that want one."""
+        return self._part(np.arange(self.n)).csr()
+
+    def gram(self) -> Vector:
+        """A A'."""
+        X = self.csr()
+        return (X @ X.T).toarray()  # type: ignore[no-any-return]
+
+    def margins(self, x: Vector, rows: Integers | None = None) -> Vector:
+        """A x, of all rows or of these."""
+        return np.concatenate([block.margins(x) for _, block in self._blocks(rows)])
+
+    def transposed(self, u: Vector, rows: Integers | None = None) -> Vector:
+        """A'u, over all rows or over these."""
+        return sum((block.transposed(u[place]) for place, block in self._blocks(rows)), np.zeros(self.dimension))
+
+    def curved_product(self, curvatures: Vector, x: Vector, rows: Integers | None = None) -> tuple[Vector, Vector]:
+        """A x and A' diag(curvatures) A x, over all rows or over these."""
+        parts = [block.curved_product(curvatures[place], x) for place, block in self._blocks(rows)]
+        return np.concatenate([along for along, _ in parts]), sum((out for _, out in parts), np.zeros(self.dimension))
+
+    def curved_squares(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
+        """The diagonal of A' diag(curvatures) A, over all rows or over these."""
+        return sum((block.curved_squares(curvatures[place]) for place, block in self._blocks(rows)), np.zeros(self.dimension))
+
+    def hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
+        """A' diag(curvatures) A, over all rows or over these; what stands above the diagonal may be anything."""
+        parts = (block.hessian(curvatures[place]) for place, block in self._blocks(rows))
+        return sum(parts, np.zeros((self.dimension, self.dimension)))
+
+    def hessian_cost(self) -> float:
+        """Of `hessian` over all rows, in compiled operations for each entry: BLAS does ten in the time of one."""
+        return self.dimension / 10.0
+
+    def sgd_epoch(self, visit: Integers | None, labels: Vector, weights: Vector, step: Step, x: Vector, dual: Vector) -> None:
+        """An epoch of Algorithm 1 in this order: changes x, and leaves in `dual` the n dual values that it saw."""
+        for place, block in self._blocks(visit, step.batch_size):
+            here, seen = place if visit is None else visit[place], np.empty(block.n)
+            block.sgd_epoch(None, labels[here], weights[here], step, x, seen)
+            dual[here] = seen
+
+    def sdca_epoch(
+        self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, dual: Vector
+    ) -> None:
+        """A pass of stochastic dual coordinate ascent over these rows: changes x and dual. `squares` is |a_i|^2, no intercept."""
+        for place, block in self._blocks(visit):
+            here = visit[place]
+            own = dual[here]
+            block.sdca_epoch(np.arange(block.n), labels[here], weights[here], squares[here], step, x, own)
+            dual[here] = own
+
+    def in_order(self, order: Integers) -> "Rows | None":
+        """A copy of the rows that lies in this order, for epochs that all visit it so; None where that gains nothing."""
+        return None
+
+    def weighted(self, scale: Vector) -> Weighted:
+        """The rows scale_i a_i, for products in one order after another."""
+        few = self.n**2 <= self.entries and self.n <= _LARGEST_GRAM
+        return WeightedGram(self, scale) if few else self._weighted(scale)
+
+    def _weighted(self, scale: Vector) -> Weighted:
+        return WeightedBlocks(self, scale)
+
+    def prefix_norms(self, order: Integers, u: Vector, along_c: Vector, c_square: float) -> Vector:
+        """|P_p|^2 after each position p of the order, where P_p sums u_i a_i + c over the rows up to there; `along_c` holds a_i'c
+        of each row, `c_square` is |c|^2, and c itself is not asked for.
+        """
+        S, sums = np.zeros(self.dimension), np.array([0.0, 0.0, 0.0, 0.0, c_square])
+        out = np.empty(order.size)
+        for place, block in self._blocks(order):
+            out[place] = block.prefix_pass(u[order[place]], along_c[order[place]], S, sums)
+        return out
+
+
+def batch_starts(n: int, batch_size: int) -> NDArray[np.int64]:
+    """Where each batch begins, then n. The last batch may be short."""
+    return np.append(np.arange(0, n, batch_size), n)
+
+
+class WeightedGram:
+    """Few long rows: one Gram matrix, formed once; an order is a reweighting of its entries."""
+
+    def __init__(self, rows: Rows, scale: Vector) -> None:
+        self.gram = scale[:, None] * rows.gram() * scale
+
+    def arrange(self, order: Integers, batch_size: int) -> "ArrangedGram":
+        return ArrangedGram(self.gram, order, batch_size)
+
+
+class ArrangedGram:
+    def __init__(self, gram: Vector, visit: Integers, batch_size: int) -> None:
+        self.visit, self._gram = visit, gram
+        t = np.empty(visit.size)
+        t[visit] = np.arange(visit.size) // batch_size + 1.0
+        self._weighted = np.minimum(t, t[:, None]) * gram
+
+    def ordered(self, v: Vector, out: Vector) -> None:
+        np.dot(self._weighted, v, out=out)
+
+    def batched(self, members: Integers, starts: Integers, v: Vector, out: Vector) -> None:
+        for low, high in pairwise(starts):
+            batch = members[low:high]
+            out[low:high] = self._gram[np.ix_(batch, batch)] @ v[low:high]
+
+
+@dataclass(frozen=True)
+class WeightedBlocks:
+    """Rows of any storage, brought into memory block after block."""
+
+    rows: Rows
+    scale: Vector
+
+    def arrange(self, order: Integers, batch_size: int) -> "ArrangedBlocks":
+        return ArrangedBlocks(self.rows, self.scale, order, batch_size)
+
+
+@dataclass(frozen=True)
+class ArrangedBlocks:
+    """A product is a sum over blocks, then a scan over them."""
+
+    rows: Rows
+    scale: Vector
+    visit: Integers
+    batch_size: int
+
+    def ordered(self, v: Vector, out: Vector) -> None:
+        state = np.vstack([np.zeros(self.rows.dimension), self.rows.transposed(self.scale * v)])
+        for place, block in self.rows._blocks(self.visit, self.batch_size):
+            here = self.visit[place]
+            out[here] = block.ordered_pass(self.scale[here], v[here], place.start, self.batch_size, state)
+
+    def batched(self, members: Integers, starts: Integers, v: Vector, out: Vector) -> None:
+        for low, high in pairwise(starts):
+            block, scale = self.rows._part(members[low:high]), self.scale[members[low:high]]
+            out[low:high] = scale * block.margins(block.transposed(scale * v[low:high]))

@@ -1,0 +1,598 @@
+"""Every compiled loop over rows, once. Storages differ in how a row is read, not in how an algorithm goes.
+
+`A` is how rows lie in memory: (indptr, indices, values) for CSR, (X,) for a dense matrix of any real type, (bits, HALF) for one of
+float16, which numba knows as bits alone. The `row_` functions read one row of each; kernels are written with them. Where a body
+must still differ, the number that says why stands beside it. They are inlined, which saves counting references for every row (up
+to 70 % of a pass over short ones); an array that is written to must then be an argument of its own, for numba drops stores into
+members of tuples. Entries are counted with unsigned integers, which spares numba's check for negative ones: a fifth of the time of
+short rows. Kernel and helpers share this file: numba's cache does not notice edits in another.
+
+x holds the d coefficients and, with an intercept, one more entry for it. `rows` and `visit` list the rows to read, in that order.
+"""
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic, overload
+
+from reshuffle._compiled import jit, prefetch
+
+HALF = np.float32(2.0**112)  #: what is left between the exponents of float16 and float32 once the bits have been moved
+_CONTRACT = {"contract"}
+_REASSOCIATE = {"contract", "reassoc", "nsz"}
+_NEAR, _FAR = 4, 12  # rows ahead whose entries, and whose place, are asked for: 40 % of a pass in random order
+_SMALLEST_SCALE = 1e-9  # of x inside an epoch, before it is multiplied in
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _as_float32(typing_context: Any, bits: Any) -> Any:
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.FloatType())
+
+    return types.float32(types.uint32), emit
+
+
+# --- one row
+
+
+def entry(A: Any, i: int, j: int) -> float:
+    """a_ij of a dense matrix."""
+    raise NotImplementedError
+
+
+def row_dot(A: Any, i: int, x: Any) -> float:
+    """a_i'x without the intercept."""
+    raise NotImplementedError
+
+
+def row_add(A: Any, i: int, factor: float, x: Any) -> None:
+    """x += factor a_i without the intercept."""
+    raise NotImplementedError
+
+
+def row_dot_apart(A: Any, i: int, x: Any) -> float:
+    """`row_dot` for kernels that call a function of a loss: in one with such a call LLVM leaves loops over dense rows scalar, so
+    they get functions of their own (an epoch at d = 784 is 2.2 times faster, at d = 22 as fast). Sparse ones stay where they are.
+    """
+    raise NotImplementedError
+
+
+def row_add_apart(A: Any, i: int, factor: float, x: Any) -> None:
+    """`row_add` likewise."""
+    raise NotImplementedError
+
+
+def row_add_squares(A: Any, i: int, factor: float, x: Any) -> None:
+    """x += factor times the squares of a_i without the intercept."""
+    raise NotImplementedError
+
+
+def row_square(A: Any, i: int) -> float:
+    """|a_i|^2 without the intercept; a row holds a column at most once."""
+    raise NotImplementedError
+
+
+def row_move(A: Any, i: int, t: float, to_u: float, to_r: float, state: Any) -> float:
+    """a_i'(U + t R), and U += to_u a_i, R += to_r a_i while the row is at hand."""
+    raise NotImplementedError
+
+
+def row_fold(A: Any, i: int, factor: float, x: Any) -> float:
+    """a_i'x + (factor / 2)|a_i|^2, half of what |x|^2 grows by over the factor, and x += factor a_i while the row is at hand."""
+    raise NotImplementedError
+
+
+def row_ahead(A: Any, visit: Any, p: int) -> None:
+    """Ask for rows that will be visited soon: in a random order the processor cannot guess them. Rows of a dense matrix are long
+    enough for its own guess.
+    """
+    raise NotImplementedError
+
+
+def later_rows(A: Any, state: Any) -> Any:
+    """R of the state (U, R). Sparse rows keep both in one cache line, dense ones apart, so that sums run in vectors: either way
+    round is 1.3 times slower.
+    """
+    raise NotImplementedError
+
+
+def clear(A: Any, members: Any, low: int, high: int, work: Any) -> None:
+    """Zero again what these rows have touched."""
+    raise NotImplementedError
+
+
+@overload(entry, inline="always")  # type: ignore[untyped-decorator]
+def _entry(A: Any, i: Any, j: Any) -> Any:
+    def number(A: Any, i: Any, j: Any) -> Any:
+        return np.float64(A[0][i, j])
+
+    def half(A: Any, i: Any, j: Any) -> Any:
+        bits = np.uint32(A[0][i, j])
+        moved = ((bits & np.uint32(0x7FFF)) << np.uint32(13)) | ((bits & np.uint32(0x8000)) << np.uint32(16))
+        return np.float64(_as_float32(np.uint32(moved)) * A[1])
+
+    return number if len(A) == 1 else half
+
+
+@overload(row_dot, inline="always")  # type: ignore[untyped-decorator]
+def _row_dot(A: Any, i: Any, x: Any) -> Any:
+    def sparse(A: Any, i: Any, x: Any) -> float:
+        indptr, indices, values = A
+        total = 0.0
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            total += values[k] * x[indices[k]]
+        return total
+
+    def dense(A: Any, i: Any, x: Any) -> float:
+        total = 0.0
+        for j in range(A[0].shape[1]):
+            total += entry(A, i, j) * x[j]
+        return total
+
+    return sparse if len(A) == 3 else dense
+
+
+@overload(row_add, inline="always")  # type: ignore[untyped-decorator]
+def _row_add(A: Any, i: Any, factor: Any, x: Any) -> Any:
+    def sparse(A: Any, i: Any, factor: Any, x: Any) -> None:
+        indptr, indices, values = A
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            x[indices[k]] += factor * values[k]
+
+    def dense(A: Any, i: Any, factor: Any, x: Any) -> None:
+        for j in range(A[0].shape[1]):
+            x[j] += factor * entry(A, i, j)
+
+    return sparse if len(A) == 3 else dense
+
+
+@jit(fastmath=_REASSOCIATE)
+def _dense_dot(A: Any, i: int, x: Any) -> Any:
+    return row_dot(A, i, x)
+
+
+@jit(fastmath=_REASSOCIATE)
+def _dense_add(A: Any, i: int, factor: float, x: Any) -> None:
+    row_add(A, i, factor, x)
+
+
+@overload(row_dot_apart, inline="always")  # type: ignore[untyped-decorator]
+def _row_dot_apart(A: Any, i: Any, x: Any) -> Any:
+    def sparse(A: Any, i: Any, x: Any) -> Any:
+        return row_dot(A, i, x)
+
+    def dense(A: Any, i: Any, x: Any) -> Any:
+        return _dense_dot(A, i, x)
+
+    return sparse if len(A) == 3 else dense
+
+
+@overload(row_add_apart, inline="always")  # type: ignore[untyped-decorator]
+def _row_add_apart(A: Any, i: Any, factor: Any, x: Any) -> Any:
+    def sparse(A: Any, i: Any, factor: Any, x: Any) -> None:
+        row_add(A, i, factor, x)
+
+    def dense(A: Any, i: Any, factor: Any, x: Any) -> None:
+        _dense_add(A, i, factor, x)
+
+    return sparse if len(A) == 3 else dense
+
+
+@overload(row_add_squares, inline="always")  # type: ignore[untyped-decorator]
+def _row_add_squares(A: Any, i: Any, factor: Any, x: Any) -> Any:
+    def sparse(A: Any, i: Any, factor: Any, x: Any) -> None:
+        indptr, indices, values = A
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            x[indices[k]] += factor * values[k] * values[k]
+
+    def dense(A: Any, i: Any, factor: Any, x: Any) -> None:
+        for j in range(A[0].shape[1]):
+            a = entry(A, i, j)
+            x[j] += factor * a * a
+
+    return sparse if len(A) == 3 else dense
+
+
+@overload(row_square, inline="always")  # type: ignore[untyped-decorator]
+def _row_square(A: Any, i: Any) -> Any:
+    def sparse(A: Any, i: Any) -> float:
+        indptr, _, values = A
+        total = 0.0
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            total += np.float64(values[k]) * values[k]
+        return total
+
+    def dense(A: Any, i: Any) -> float:
+        total = 0.0
+        for j in range(A[0].shape[1]):
+            a = entry(A, i, j)
+            total += a * a
+        return total
+
+    return sparse if len(A) == 3 else dense
+
+
+@overload(row_move, inline="always")  # type: ignore[untyped-decorator]
+def _row_move(A: Any, i: Any, t: Any, to_u: Any, to_r: Any, state: Any) -> Any:
+    def sparse(A: Any, i: Any, t: Any, to_u: Any, to_r: Any, state: Any) -> Any:
+        indptr, indices, values = A
+        along_u = along_r = 0.0
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            j, a = indices[k], np.float64(values[k])
+            u, r = state[j, 0], state[j, 1]
+            along_u += a * u
+            along_r += a * r
+            state[j, 0] = u + to_u * a
+            state[j, 1] = r + to_r * a
+        return along_u + t * along_r
+
+    def dense(A: Any, i: Any, t: Any, to_u: Any, to_r: Any, state: Any) -> Any:
+        U, R = state[0], state[1]
+        along = 0.0
+        for j in range(A[0].shape[1]):
+            a, u, r = entry(A, i, j), U[j], R[j]
+            along += a * (u + t * r)
+            U[j] = u + to_u * a
+            R[j] = r + to_r * a
+        return along
+
+    return sparse if len(A) == 3 else dense
+
+
+@overload(row_fold, inline="always")  # type: ignore[untyped-decorator]
+def _row_fold(A: Any, i: Any, factor: Any, x: Any) -> Any:
+    def sparse(A: Any, i: Any, factor: Any, x: Any) -> float:
+        indptr, indices, values = A
+        total = 0.0
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            j, a = indices[k], np.float64(values[k])
+            before = x[j]
+            total += a * (before + 0.5 * factor * a)
+            x[j] = before + factor * a
+        return total
+
+    def dense(A: Any, i: Any, factor: Any, x: Any) -> float:
+        total = 0.0
+        for j in range(A[0].shape[1]):
+            a, before = entry(A, i, j), x[j]
+            total += a * (before + 0.5 * factor * a)
+            x[j] = before + factor * a
+        return total
+
+    return sparse if len(A) == 3 else dense
+
+
+@overload(row_ahead, inline="always")  # type: ignore[untyped-decorator]
+def _row_ahead(A: Any, visit: Any, p: Any) -> Any:
+    def sparse(A: Any, visit: Any, p: Any) -> None:
+        indptr, indices, values = A
+        prefetch(indptr, visit[p + _FAR])
+        i = visit[p + _NEAR]
+        for k in range(indptr[i], indptr[i + 1], 64 // indices.itemsize):
+            prefetch(indices, k)
+        for k in range(indptr[i], indptr[i + 1], 64 // values.itemsize):
+            prefetch(values, k)
+
+    def dense(A: Any, visit: Any, p: Any) -> None:
+        pass
+
+    return sparse if len(A) == 3 else dense
+
+
+@overload(later_rows, inline="always")  # type: ignore[untyped-decorator]
+def _later_rows(A: Any, state: Any) -> Any:
+    def sparse(A: Any, state: Any) -> Any:
+        return state[:, 1]
+
+    def dense(A: Any, state: Any) -> Any:
+        return state[1]
+
+    return sparse if len(A) == 3 else dense
+
+
+@overload(clear, inline="always")  # type: ignore[untyped-decorator]
+def _clear(A: Any, members: Any, low: Any, high: Any, work: Any) -> Any:
+    def sparse(A: Any, members: Any, low: Any, high: Any, work: Any) -> None:
+        indptr, indices, _ = A
+        for p in range(low, high):
+            for k in range(np.uint64(indptr[members[p]]), np.uint64(indptr[members[p] + 1])):
+                work[indices[k]] = 0.0
+
+    def dense(A: Any, members: Any, low: Any, high: Any, work: Any) -> None:
+        work[:] = 0.0
+
+    return sparse if len(A) == 3 else dense
+
+
+# --- sums over rows
+
+
+@jit(fastmath=_REASSOCIATE)
+def squared_norms(A: Any, intercept: float, out: Any) -> None:
+    """|a_i|^2 of every row."""
+    for i in range(out.size):
+        out[i] = row_square(A, i) + intercept
+
+
+@jit(fastmath=_REASSOCIATE)
+def margins(A: Any, rows: Any, x: Any, has_intercept: bool, out: Any) -> None:
+    """A x over these rows."""
+    intercept = x[x.size - 1] if has_intercept else 0.0
+    for p in range(rows.size):
+        out[p] = row_dot(A, rows[p], x) + intercept
+
+
+@jit(fastmath=_CONTRACT)
+def transposed(A: Any, rows: Any, u: Any, has_intercept: bool, out: Any) -> None:
+    """A' u over these rows."""
+    out[:] = 0.0
+    total = 0.0
+    for p in range(rows.size):
+        row_add(A, rows[p], u[p], out)
+        total += u[p]
+    if has_intercept:
+        out[out.size - 1] = total
+
+
+@jit(fastmath=_REASSOCIATE)
+def curved_product(A: Any, rows: Any, curvatures: Any, x: Any, has_intercept: bool, along: Any, out: Any) -> None:
+    """along = A x and out = A' diag(curvatures) A x over these rows."""
+    out[:] = 0.0
+    last, total = x.size - 1, 0.0
+    intercept = x[last] if has_intercept else 0.0
+    for p in range(rows.size):
+        along[p] = row_dot(A, rows[p], x) + intercept
+        force = curvatures[p] * along[p]
+        if force != 0.0:
+            row_add(A, rows[p], force, out)
+            total += force
+    if has_intercept:
+        out[last] = total
+
+
+@jit(fastmath=_REASSOCIATE)
+def curved_squares(A: Any, rows: Any, curvatures: Any, has_intercept: bool, out: Any) -> None:
+    """The diagonal of A' diag(curvatures) A over these rows."""
+    out[:] = 0.0
+    total = 0.0
+    for p in range(rows.size):
+        total += curvatures[p]
+        row_add_squares(A, rows[p], curvatures[p], out)
+    if has_intercept:
+        out[out.size - 1] = total
+
+
+@jit(fastmath=_REASSOCIATE)
+def sparse_hessian(A: Any, rows: Any, curvatures: Any, has_intercept: bool, H: Any) -> None:
+    """The lower triangle of A' diag(curvatures) A over these rows, whose indices rise along each row. A dense matrix goes through
+    BLAS in chunks instead, 9 times faster than this loop at d = 784.
+    """
+    indptr, indices, values = A
+    last = H.shape[0] - 1
+    for p in range(rows.size):
+        curvature = curvatures[p]
+        if curvature == 0.0:
+            continue
+        start, end = np.uint64(indptr[rows[p]]), np.uint64(indptr[rows[p] + 1])
+        for k in range(start, end):
+            factor, row = curvature * values[k], H[indices[k]]
+            for m in range(start, k + np.uint64(1)):
+                row[indices[m]] += factor * values[m]
+        if has_intercept:
+            for k in range(start, end):
+                H[last, indices[k]] += curvature * values[k]
+            H[last, last] += curvature
+
+
+# --- rows in an order
+
+
+@jit(fastmath=_CONTRACT)
+def sgd_epoch(
+    A: Any,
+    labels: Any,
+    weights: Any,
+    visit: Any,
+    scattered: bool,
+    batch_size: int,
+    step: float,
+    l2: float,
+    derivative: Any,
+    parameter: float,
+    x: Any,
+    has_intercept: bool,
+    dual: Any,
+) -> None:
+    """Algorithm 1. For each batch B: dual_j = l'(a_j'x, y_j) for j in B, then
+    x <- (1 - step l2 |B|/b) x - (step/b) sum_B w_j dual_j a_j.
+
+    A loss comes in as C functions, so that one compiled kernel serves all of them. The coefficients are kept as scale * x, which
+    makes the shrinkage of an l2 term one multiplication a batch instead of d.
+    """
+    n, d = visit.size, x.size - has_intercept
+    intercept = x[d] if has_intercept else 0.0
+    scale, rate = 1.0, step / batch_size
+    for start in range(0, n, batch_size):
+        end = min(start + batch_size, n)
+        for p in range(start, end):
+            if scattered and p + _FAR < n:
+                row_ahead(A, visit, p)
+                ahead = visit[p + _NEAR]
+                prefetch(labels, ahead)
+                prefetch(weights, ahead)
+                prefetch(dual, ahead)
+            i = visit[p]
+            dual[i] = derivative(scale * row_dot_apart(A, i, x) + intercept, labels[i], parameter)
+        scale *= 1.0 - rate * l2 * (end - start)
+        if abs(scale) < _SMALLEST_SCALE:
+            x[:d] *= scale
+            scale = 1.0
+        for p in range(start, end):
+            i = visit[p]
+            move = rate * weights[i] * dual[i]
+            if move != 0.0:
+                intercept -= has_intercept * move
+                row_add_apart(A, i, -move / scale, x)
+    x[:d] *= scale
+    if has_intercept:
+        x[d] = intercept
+
+
+@jit(fastmath=_CONTRACT)
+def sdca_epoch(
+    A: Any,
+    labels: Any,
+    weights: Any,
+    squares: Any,
+    visit: Any,
+    prox: Any,
+    parameter: float,
+    pull: float,
+    intercept_pull: float,
+    x: Any,
+    dual: Any,
+) -> None:
+    """Stochastic dual coordinate ascent: maximise the dual over one entry after the other, keeping x = -pull A'(w dual), and the
+    intercept likewise with its own pull (zero: no intercept).
+    """
+    n, last = visit.size, x.size - 1
+    has_intercept = intercept_pull > 0.0
+    for p in range(n):
+        if p + _FAR < n:
+            row_ahead(A, visit, p)
+            ahead = visit[p + _NEAR]
+            prefetch(labels, ahead)
+            prefetch(weights, ahead)
+            prefetch(squares, ahead)
+            prefetch(dual, ahead)
+        i = visit[p]
+        reach = weights[i] * (pull * squares[i] + intercept_pull)
+        if reach == 0.0:  # a row of zeros moves nothing
+            continue
+        along = row_dot_apart(A, i, x)
+        if has_intercept:
+            along += x[last]
+        towards = along + reach * dual[i]
+        new = (towards - prox(towards, labels[i], reach, parameter)) / reach
+        move = weights[i] * (dual[i] - new)
+        if move != 0.0:
+            dual[i] = new
+            row_add_apart(A, i, pull * move, x)
+            if has_intercept:
+                x[last] += intercept_pull * move
+
+
+@jit(fastmath=_REASSOCIATE)
+def later_sum(A: Any, scale: Any, ones: float, v: Any, state: Any, state_ones: Any) -> None:
+    """R += sum_i scale_i v_i a_i over all rows as they lie: the first of the two passes of a product with the ordered matrix."""
+    R = later_rows(A, state)
+    for i in range(v.size):
+        coefficient = scale[i] * v[i]
+        state_ones[1] += ones * coefficient
+        row_add(A, i, coefficient, R)
+
+
+@jit(fastmath=_REASSOCIATE)
+def ordered_pass(
+    A: Any,
+    scale: Any,
+    ones: float,
+    visit: Any,
+    scattered: bool,
+    first: int,
+    b: int,
+    v: Any,
+    state: Any,
+    state_ones: Any,
+    out: Any,
+) -> None:
+    """out_p = a_p . (U + t_p R): U sums t_q v_q a_q over the rows gone by, R sums v_q a_q over those to come. The second pass.
+
+    A row moves from R to U as it is read; a . (U + t R) is the same before and after its own move. `first` is the position of
+    visit[0] in the whole order, a multiple of b, and the state goes on from one call to the next. With ones = 1 every row has one
+    more entry, a one.
+    """
+    n = visit.size
+    t, left_in_batch = float(first // b), 0
+    u_ones, r_ones = state_ones
+    for p in range(n):
+        if scattered and p + _FAR < n:
+            row_ahead(A, visit, p)
+            ahead = visit[p + _FAR]
+            prefetch(scale, ahead)
+            prefetch(v, ahead)
+            prefetch(out, ahead)
+        if left_in_batch == 0:
+            t += 1.0
+            left_in_batch = b
+        left_in_batch -= 1
+        i = visit[p]
+        to_r = -scale[i] * v[i]
+        to_u = -t * to_r
+        out[i] = scale[i] * (row_move(A, i, t, to_u, to_r, state) + ones * (u_ones + t * r_ones))
+        u_ones += ones * to_u
+        r_ones += ones * to_r
+    state_ones[0], state_ones[1] = u_ones, r_ones
+
+
+@jit(fastmath=_REASSOCIATE)
+def batched(A: Any, scale: Any, ones: float, members: Any, starts: Any, v: Any, work: Any, out: Any) -> None:
+    """out_p = a_p . sum of v_q a_q over the q of p's own batch; batch g is members[starts[g]:starts[g + 1]]. `work` is zero before
+    and after.
+    """
+    for g in range(starts.size - 1):
+        low, high, total = starts[g], starts[g + 1], 0.0
+        for p in range(low, high):
+            coefficient = scale[members[p]] * v[p]
+            total += ones * coefficient
+            row_add(A, members[p], coefficient, work)
+        for p in range(low, high):
+            out[p] = scale[members[p]] * (row_dot(A, members[p], work) + ones * total)
+        clear(A, members, low, high, work)
+
+
+@jit(fastmath=_REASSOCIATE)
+def prefix_pass(A: Any, ones: float, visit: Any, scattered: bool, u: Any, along_c: Any, S: Any, sums: Any, out: Any) -> None:
+    """out_p = |P_p|^2, where P_p sums u_i a_i + c over the rows up to and with position p.
+
+    c is never added: P = S + k c with S = sum u_i a_i, and |P|^2 = |S|^2 + 2 k S'c + k^2 |c|^2; `along_c` holds a_i'c of each row.
+    S and `sums` go on from one call to the next: |S|^2, the sum of u_i, S'c, k, |c|^2.
+    """
+    n = visit.size
+    square, total, S_c, k, c_square = sums
+    for p in range(n):
+        if scattered and p + _FAR < n:
+            row_ahead(A, visit, p)
+            prefetch(u, visit[p + _FAR])
+            prefetch(along_c, visit[p + _FAR])
+        i = visit[p]
+        square += 2.0 * u[i] * (row_fold(A, i, u[i], S) + ones * (total + 0.5 * u[i]))
+        total += u[i]
+        S_c += u[i] * along_c[i]
+        k += 1.0
+        out[p] = max(square, 0.0) + k * (2.0 * S_c + k * c_square)
+    sums[0], sums[1], sums[2], sums[3] = square, total, S_c, k
+
+
+@jit()
+def gather(A: Any, order: Any, new_indptr: Any, new_indices: Any, new_values: Any) -> None:
+    """Lay sparse rows out in the order they are visited, so that every later pass reads memory front to back."""
+    indptr, indices, values = A
+    n = order.size
+    end = 0
+    for p in range(n):
+        if p + _FAR < n:
+            row_ahead(A, order, p)
+        low, high = indptr[order[p]], indptr[order[p] + 1]
+        size = high - low
+        new_indptr[p] = end
+        from_indices, from_values = indices[low:high], values[low:high]
+        to_indices, to_values = new_indices[end : end + size], new_values[end : end + size]
+        for k in range(size):
+            to_indices[k] = from_indices[k]
+        for k in range(size):
+            to_values[k] = from_values[k]
+        end += size
+    new_indptr[n] = end

@@ -1,0 +1,367 @@
+"""Rows in memory: CSR with 32 or 64 bit indices, and C-ordered dense matrices of any real type, all read where they lie.
+
+`in_memory` is the door: what is not in one of these layouts is converted once, what is not finite is refused with its place.
+"""
+
+import threading
+from functools import cached_property
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from reshuffle.rows import kernels
+from reshuffle.rows.base import DualStep, Integers, Rows, Step, Vector
+
+DENSE_TYPES = (np.uint8, np.int8, np.uint16, np.int16, np.float16, np.float32, np.float64)
+
+# Sparse data is copied into visiting order where the copy is small, or where two threads that make one keep all that is
+# held within three times the CSR arrays. The number of threads must not enter: the layout decides how sums round.
+_SMALL_COPY, _LARGEST_COPY = 8 << 20, 1 << 30
+_BYTES_A_ROW_AND_THREAD = 44
+_BYTES_A_ROW_SHARED = 48
+
+_HESSIAN_CHUNK = 2048  # dense rows that are float64 at a time: BLAS is as fast as with all of them
+_GRAM_CHUNK = 1 << 20  # numbers likewise
+
+
+def in_memory(X: Any, name: str = "X") -> "MemoryRows":
+    """Rows of a sparse or dense matrix. `name` is what the user calls it."""
+    rows = SparseRows(_as_csr(X, name)) if sp.issparse(X) else DenseRows(_as_dense(X, name))
+    if rows.n == 0 or rows.d == 0:
+        raise ValueError(f"{name} has shape {rows.shape}; it needs at least one row and one column")
+    rows.refuse_non_finite(name)
+    return rows
+
+
+def _as_csr(X: Any, name: str) -> Any:
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"{name} has dtype {X.dtype}; use real numbers")
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    if X.format != "csr":
+        X = X.tocsr()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def _as_dense(X: Any, name: str) -> Any:
+    if isinstance(X, str | PathLike):
+        raise ValueError(f"{name}={str(X)!r} is a path, not a matrix; read it first: rs.load({str(X)!r}).X")
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"{name} has {X.ndim} dimensions; use an n x d matrix (X.reshape(-1, 1) for a single feature)")
+    if X.dtype == np.bool_:
+        X = X.view(np.uint8)
+    if X.dtype.kind not in "iuf":
+        raise ValueError(f"{name} has dtype {X.dtype}; use real numbers")
+    return np.ascontiguousarray(X, dtype=X.dtype if X.dtype in DENSE_TYPES else np.float64)
+
+
+class MemoryRows(Rows):
+    """What sparse and dense rows share: every loop over them."""
+
+    matrix: Any  #: CSR or dense, as it lies
+    A: Any  #: the same as `kernels` take it
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n, d = self.matrix.shape
+        return int(n), int(d)
+
+    @cached_property
+    def _everything(self) -> NDArray[np.int64]:
+        return np.arange(self.n)
+
+    def _chosen(self, rows: Integers | None) -> Integers:
+        return self._everything if rows is None else rows
+
+    def take(self, rows: Integers) -> Self:
+        return type(self)(self.matrix[rows])  # type: ignore[call-arg]
+
+    def refuse_non_finite(self, name: str) -> None:
+        """NaN and infinity, with the row where the first of them stands."""
+        values = self._values()
+        if values.dtype.kind != "f":
+            return
+        block = max(1, (1 << 20) // (1 if values.ndim == 1 else values.shape[1]))
+        for start in range(0, values.shape[0], block):
+            finite = np.isfinite(values[start : start + block])
+            if not finite.all():
+                first = np.argwhere(~finite)[0]
+                place = int(first[0]) + start
+                bad, row = values[place] if values.ndim == 1 else values[place, first[1]], self._row_of(place)
+                raise ValueError(f"{name} holds {bad} in row {row} (counted from 0); remove or fill NaN and infinity first")
+
+    def _values(self) -> Any:
+        raise NotImplementedError
+
+    def _row_of(self, place: int) -> int:
+        raise NotImplementedError
+
+    def widened(self, d: int) -> Any:
+        """The matrix, with zeros for features that svmlight text leaves out where they do not occur; tables have all columns."""
+        return self.matrix
+
+    def squared_norms(self) -> Vector:
+        out = np.empty(self.n)
+        kernels.squared_norms(self.A, float(self.intercept), out)
+        return out
+
+    def margins(self, x: Vector, rows: Integers | None = None) -> Vector:
+        chosen = self._chosen(rows)
+        out = np.empty(chosen.size)
+        kernels.margins(self.A, chosen, x, self.intercept, out)
+        return out
+
+    def transposed(self, u: Vector, rows: Integers | None = None) -> Vector:
+        out = np.empty(self.dimension)
+        kernels.transposed(self.A, self._chosen(rows), u, self.intercept, out)
+        return out
+
+    def curved_product(self, curvatures: Vector, x: Vector, rows: Integers | None = None) -> tuple[Vector, Vector]:
+        chosen = self._chosen(rows)
+        along, out = np.empty(chosen.size), np.empty(self.dimension)
+        kernels.curved_product(self.A, chosen, curvatures, x, self.intercept, along, out)
+        return along, out
+
+    def curved_squares(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
+        out = np.empty(self.dimension)
+        kernels.curved_squares(self.A, self._chosen(rows), curvatures, self.intercept, out)
+        return out
+
+    def sgd_epoch(self, visit: Integers | None, labels: Vector, weights: Vector, step: Step, x: Vector, dual: Vector) -> None:
+        scattered = visit is not None
+        kernels.sgd_epoch(self.A, labels, weights, self._chosen(visit), scattered, *step, x, self.intercept, dual)
+
+    def sdca_epoch(
+        self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, dual: Vector
+    ) -> None:
+        kernels.sdca_epoch(self.A, labels, weights, squares, visit, *step, x, dual)
+
+    def prefix_norms(self, order: Integers, u: Vector, along_c: Vector, c_square: float) -> Vector:
+        S, sums, out = np.zeros(self.d), np.array([0.0, 0.0, 0.0, 0.0, c_square]), np.empty(order.size)
+        kernels.prefix_pass(self.A, float(self.intercept), order, True, u, along_c, S, sums, out)
+        return out
+
+    def prefix_pass(self, u: Vector, along_c: Vector, S: Vector, sums: Vector) -> Vector:
+        """`prefix_norms` over these rows as they lie, going on from S and sums."""
+        out = np.empty(self.n)
+        kernels.prefix_pass(self.A, float(self.intercept), self._everything, False, u, along_c, S, sums, out)
+        return out
+
+    def ordered_pass(self, scale: Vector, v: Vector, first: int, batch_size: int, state: Vector) -> Vector:
+        """The part of `Arranged.ordered` that belongs to these rows as they lie, from position `first` of the order on. `state`
+        holds U and R of those before and after, and goes on.
+        """
+        out, own, ones = (
+            np.empty(self.n),
+            self._layout(state[:, : self.d]),
+            np.array(state[:, -1] if self.intercept else [0.0, 0.0]),
+        )
+        where = (self._everything, False, first, batch_size)
+        kernels.ordered_pass(self.A, scale, float(self.intercept), *where, v, own, ones, out)
+        state[:, : self.d] = self._layout(own)
+        state[:, self.d :] = ones[:, None]
+        return out
+
+    def _layout(self, state: Vector) -> Vector:
+        """U and R as `kernels` keep them for these rows, and back."""
+        raise NotImplementedError
+
+    def _weighted(self, scale: Vector) -> "WeightedMemory":
+        return WeightedMemory(self, scale)
+
+    def _arranged(self, scale: Vector, order: Integers, batch_size: int, room: threading.local) -> "ArrangedMemory":
+        return ArrangedMemory(self, self.A, scale, order, batch_size)
+
+
+class SparseRows(MemoryRows):
+    """The rows of a CSR matrix without repeated entries. Indices are seen as unsigned, which spares kernels a check."""
+
+    def __init__(self, X: Any) -> None:
+        self.matrix = X
+        self.A = X.indptr, X.indices.view(f"u{X.indices.itemsize}"), X.data
+
+    def __str__(self) -> str:
+        return f"{self.n} x {self.d}, sparse, {self.entries} entries"
+
+    @property
+    def entries(self) -> int:
+        return int(self.matrix.nnz)
+
+    @property
+    def nonzeros(self) -> int:
+        return int(self.matrix.nnz)
+
+    def _values(self) -> Any:
+        return self.matrix.data
+
+    def _row_of(self, place: int) -> int:
+        return int(np.searchsorted(self.matrix.indptr, place, side="right")) - 1
+
+    def update_hash(self, digest: Any) -> None:
+        for array in (self.matrix.indptr, self.matrix.indices, self.matrix.data):
+            hash_array(digest, array)
+
+    def column_ranges(self) -> tuple[Vector, Vector]:
+        low, high = (
+            np.asarray(end.todense(), dtype=np.float64).ravel() for end in (self.matrix.min(axis=0), self.matrix.max(axis=0))
+        )
+        return low, high
+
+    def scale_columns(self, factors: Vector) -> "SparseRows":
+        return SparseRows(sp.csr_array(self.matrix @ sp.diags_array(factors))).with_intercept(self.intercept)
+
+    def widened(self, d: int) -> Any:
+        X = self.matrix.copy()
+        X.resize((self.n, max(d, self.d)))
+        return X
+
+    def csr(self) -> Any:
+        X = sp.csr_array(self.matrix, dtype=np.float64)
+        return sp.hstack([X, sp.csr_array(np.ones((self.n, 1)))], format="csr") if self.intercept else X
+
+    def hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
+        H = np.zeros((self.dimension, self.dimension))
+        kernels.sparse_hessian(self.A, self._chosen(rows), curvatures, self.intercept, H)
+        return H
+
+    def hessian_cost(self) -> float:
+        lengths = np.diff(self.matrix.indptr).astype(np.float64)
+        return float(lengths @ lengths) / max(float(lengths.sum()), 1.0)
+
+    def in_order(self, order: Integers) -> "SparseRows | None":
+        if self.matrix.data.nbytes > _LARGEST_COPY:
+            return None
+        copy = tuple(np.empty_like(array) for array in self.A)
+        kernels.gather(self.A, order, *copy)
+        return _sparse(copy, self.shape).with_intercept(self.intercept)
+
+    def _layout(self, state: Vector) -> Vector:
+        return np.ascontiguousarray(state.T)
+
+    @cached_property
+    def _compact(self) -> Any:
+        """The arrays in the smallest types that hold them exactly; None where copies of them would take too much memory."""
+        indptr, indices, values = self.A
+        block = 1 << 16
+        blocks = (values[start : start + block] for start in range(0, values.size, block))
+        single = all(np.array_equal(part.astype(np.float32), part) for part in blocks)
+        kinds = np.dtype(np.uint16) if self.d <= 2**16 else indices.dtype, np.dtype(np.float32 if single else np.float64)
+        copy = indptr.nbytes + values.size * sum(kind.itemsize for kind in kinds)
+        shared = copy if single else 0  # copies are then made from a compact one: half the bytes to fetch
+        held = 2 * (copy + self.n * _BYTES_A_ROW_AND_THREAD) + self.n * _BYTES_A_ROW_SHARED + shared
+        fits = held <= 2 * (indptr.nbytes + indices.nbytes + values.nbytes)
+        if copy > (_LARGEST_COPY if fits else _SMALL_COPY):
+            return None
+        return (indptr, indices.astype(kinds[0]), values.astype(kinds[1])) if shared else self.A, kinds
+
+    def _arranged(self, scale: Vector, order: Integers, batch_size: int, room: threading.local) -> "ArrangedMemory":
+        if self._compact is None:
+            return super()._arranged(scale, order, batch_size, room)
+        source, kinds = self._compact
+        if not hasattr(room, "copy"):  # a set of arrays for each thread, used again by its next permutation
+            room.copy = np.empty_like(source[0]), *(np.empty(self.entries, kind) for kind in kinds)
+        kernels.gather(source, order, *room.copy)
+        return ArrangedMemory(self, room.copy, scale[order], self._everything, batch_size)
+
+
+class DenseRows(MemoryRows):
+    """The rows of a dense matrix of any real type, each converted in registers as it is read."""
+
+    def __init__(self, X: Any) -> None:
+        self.matrix = X
+        self.A = (X.view(np.uint16), kernels.HALF) if X.dtype == np.float16 else (X,)
+
+    def __str__(self) -> str:
+        return f"{self.n} x {self.d}, dense, {self.matrix.dtype}"
+
+    @property
+    def entries(self) -> int:
+        return int(self.matrix.size)
+
+    @property
+    def nonzeros(self) -> int:
+        return int(np.count_nonzero(self.matrix))
+
+    def _values(self) -> Any:
+        return self.matrix
+
+    def _row_of(self, place: int) -> int:
+        return place
+
+    def update_hash(self, digest: Any) -> None:
+        hash_array(digest, self.matrix)
+
+    def column_ranges(self) -> tuple[Vector, Vector]:
+        return self.matrix.min(axis=0).astype(np.float64), self.matrix.max(axis=0).astype(np.float64)
+
+    def scale_columns(self, factors: Vector) -> "DenseRows":
+        return DenseRows(self.matrix * factors).with_intercept(self.intercept)
+
+    def csr(self) -> Any:
+        return SparseRows(sp.csr_array(self.matrix.astype(np.float64))).with_intercept(self.intercept).csr()
+
+    def gram(self) -> Vector:
+        total = np.full((self.n, self.n), float(self.intercept))
+        block = max(1, _GRAM_CHUNK // self.n)
+        for start in range(0, self.d, block):
+            part = self.matrix[:, start : start + block].astype(np.float64)
+            total += part @ part.T
+        return total
+
+    def hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
+        chosen, H = self._chosen(rows), np.zeros((self.dimension, self.dimension))
+        for start in range(0, chosen.size, _HESSIAN_CHUNK):
+            chunk = self.matrix[chosen[start : start + _HESSIAN_CHUNK]].astype(np.float64)
+            if self.intercept:
+                chunk = np.hstack([chunk, np.ones((chunk.shape[0], 1))])
+            chunk *= np.sqrt(curvatures[start : start + _HESSIAN_CHUNK])[:, None]
+            H += chunk.T @ chunk
+        return H
+
+    def _layout(self, state: Vector) -> Vector:
+        return np.array(state)
+
+
+def _sparse(A: Any, shape: tuple[int, int]) -> SparseRows:
+    indptr, indices, values = A
+    return SparseRows(sp.csr_array((values, indices.view(f"i{indices.itemsize}"), indptr), shape=shape))
+
+
+def hash_array(digest: Any, array: Any) -> None:
+    """The type, the shape and the bytes of an array."""
+    digest.update(f"{array.dtype} {array.shape}".encode())
+    digest.update(np.ascontiguousarray(array).data.cast("B"))
+
+
+class WeightedMemory:
+    """The rows scale_i a_i, copied into visiting order where the storage gains from it."""
+
+    def __init__(self, rows: MemoryRows, scale: Vector) -> None:
+        self._rows, self._scale, self._room = rows, scale, threading.local()
+
+    def arrange(self, order: Integers, batch_size: int) -> "ArrangedMemory":
+        return self._rows._arranged(self._scale, order, batch_size, self._room)
+
+
+class ArrangedMemory:
+    def __init__(self, rows: MemoryRows, A: Any, scale: Vector, visit: Integers, batch_size: int) -> None:
+        self.visit = visit
+        self._A, self._scale, self._ones, self._batch_size = A, scale, float(rows.intercept), batch_size
+        self._scattered = visit is not rows._everything
+        self._state, self._state_ones, self._work = rows._layout(np.empty((2, rows.d))), np.empty(2), np.zeros(rows.d)
+
+    def ordered(self, v: Vector, out: Vector) -> None:
+        self._state[:], self._state_ones[:] = 0.0, 0.0
+        state = (v, self._state, self._state_ones)
+        kernels.later_sum(self._A, self._scale, self._ones, *state)
+        kernels.ordered_pass(self._A, self._scale, self._ones, self.visit, self._scattered, 0, self._batch_size, *state, out)
+
+    def batched(self, members: Integers, starts: Integers, v: Vector, out: Vector) -> None:
+        kernels.batched(self._A, self._scale, self._ones, members, starts, v, self._work, out)

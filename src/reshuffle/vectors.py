@@ -1,0 +1,38 @@
+"""Compiled loops over plain vectors, in one thread: a BLAS shares long ones out, and on a busy machine waits for the other threads
+longer than it saves.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from reshuffle._compiled import jit
+
+_REASSOCIATE = {"contract", "reassoc", "nsz"}
+
+
+@jit(fastmath=_REASSOCIATE)
+def dot(a: Any, b: Any) -> float:
+    """a'b."""
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@jit(fastmath=_REASSOCIATE)
+def lanczos_step(w: Any, v: Any, previous: Any, beta: float) -> tuple[float, float]:
+    """Three-term recurrence in place: w <- the unit vector next to v, and (alpha, beta) of the tridiagonal matrix."""
+    alpha = 0.0
+    for i in range(w.size):
+        w[i] -= beta * previous[i]
+        alpha += v[i] * w[i]
+    square = 0.0
+    for i in range(w.size):
+        w[i] -= alpha * v[i]
+        square += w[i] * w[i]
+    norm = np.sqrt(square)
+    if norm > 0.0:
+        for i in range(w.size):
+            w[i] /= norm
+    return alpha, norm

@@ -1,0 +1,233 @@
+"""Every storage answers every question as NumPy does, and a storage of one's own is one class."""
+
+import hashlib
+from functools import partial
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import reshuffle as rs
+from reshuffle.losses import get_loss
+from reshuffle.losses.base import compiled
+from reshuffle.rows import DualStep, Rows, Step, as_rows, base, in_memory, memory
+from tests.oracle import shuffled_sgd
+
+N, D = 37, 6
+
+
+class ListRows(Rows):
+    """A toy storage: rows in a Python list of dictionaries."""
+
+    def __init__(self, X):
+        self.rows = [{j: float(a) for j, a in enumerate(row) if a} for row in X]
+        self.width = X.shape[1]
+
+    @property
+    def shape(self):
+        return len(self.rows), self.width
+
+    @property
+    def entries(self):
+        return sum(map(len, self.rows))
+
+    def take(self, rows):
+        return in_memory(np.array([[self.rows[i].get(j, 0.0) for j in range(self.width)] for i in rows]))
+
+
+def numbers(kind):
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, 9, (N, D)) * (rng.random((N, D)) < 0.6)
+    return (X - (4 if np.dtype(kind).kind != "u" else 0) * (X > 0)).astype(kind)
+
+
+STORAGES = {
+    "csr": lambda: sp.csr_array(numbers("float64")),
+    "csr of float32": lambda: sp.csr_array(numbers("float32")),
+    "list": lambda: ListRows(numbers("float64")),
+    **{np.dtype(kind).name: partial(numbers, kind) for kind in memory.DENSE_TYPES},
+}
+
+
+@pytest.fixture(params=STORAGES)
+def storage(request, monkeypatch):
+    monkeypatch.setattr(base, "_BLOCK_ENTRIES", 40)  # several blocks
+    monkeypatch.setattr(base, "_LARGEST_GRAM", 0)
+    return STORAGES[request.param]()
+
+
+def explicit(storage, intercept):
+    A = storage.take(np.arange(N)).matrix if isinstance(storage, Rows) else storage
+    A = (A.toarray() if sp.issparse(A) else A).astype(float)
+    return np.column_stack([A, np.ones(N)]) if intercept else A
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_sums_over_rows(storage, intercept):
+    rows, A = as_rows(storage).with_intercept(intercept), explicit(storage, intercept)
+    rng, some = np.random.default_rng(0), np.array([1, 4, 5, 20, 36, 4])
+    assert (rows.n, rows.d, rows.dimension, rows.shape) == (N, D, D + intercept, (N, D))
+    assert rows.nonzeros == np.count_nonzero(A[:, :D])
+    assert rows.entries >= rows.nonzeros
+    np.testing.assert_allclose(rows.squared_norms(), (A**2).sum(axis=1))
+    np.testing.assert_allclose(rows.squared_column_norms(), (A[:, :D] ** 2).sum(axis=0))
+    np.testing.assert_array_equal(rows.column_ranges(), [A[:, :D].min(axis=0), A[:, :D].max(axis=0)])
+    np.testing.assert_allclose(rows.gram(), A @ A.T)
+    np.testing.assert_array_equal(rows.csr().toarray(), A)
+    np.testing.assert_allclose(rows.scale_columns(np.arange(1.0, D + 1)).csr().toarray()[:, :D], A[:, :D] * np.arange(1.0, D + 1))
+    for chosen in (None, some):
+        B = A if chosen is None else A[chosen]
+        x, u = rng.standard_normal(rows.dimension), rng.random(len(B))
+        np.testing.assert_allclose(rows.margins(x, chosen), B @ x)
+        np.testing.assert_allclose(rows.transposed(u, chosen), B.T @ u)
+        along, product = rows.curved_product(u, x, chosen)
+        np.testing.assert_allclose(along, B @ x)
+        np.testing.assert_allclose(product, B.T @ (u * (B @ x)), atol=1e-10)
+        np.testing.assert_allclose(rows.curved_squares(u, chosen), (u[:, None] * B**2).sum(axis=0))
+        np.testing.assert_allclose(np.tril(rows.hessian(u, chosen)), np.tril(B.T @ (u[:, None] * B)), atol=1e-10)
+    np.testing.assert_array_equal(rows.take(some).csr().toarray(), A[some][:, :D])
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("b", [1, 5, N])
+@pytest.mark.parametrize("copied", [False, True])
+def test_products_in_an_order(storage, intercept, b, copied, monkeypatch):
+    monkeypatch.setattr(memory, "_SMALL_COPY", 1 << 30 if copied else -1)
+    monkeypatch.setattr(memory, "_LARGEST_COPY", 1 << 30 if copied else -1)
+    rows, A = as_rows(storage).with_intercept(intercept), explicit(storage, intercept)
+    rng = np.random.default_rng(1)
+    scale, order, v, out = rng.random(N) + 0.5, rng.permutation(N), rng.standard_normal(N), np.empty(N)
+    arranged = rows.weighted(scale).arrange(order, b)
+    B, t = (scale[:, None] * A)[order], np.arange(N) // b + 1.0
+    arranged.ordered(v, out)
+    np.testing.assert_allclose(out[arranged.visit], (np.minimum.outer(t, t) * (B @ B.T)) @ v[arranged.visit])
+    starts = base.batch_starts(N, b)
+    members, lengths = arranged.visit, np.diff(starts)
+    arranged.batched(members, starts, v, out)
+    same = np.equal.outer(np.repeat(np.arange(len(lengths)), lengths), np.repeat(np.arange(len(lengths)), lengths))
+    np.testing.assert_allclose(out, (same * (B @ B.T)) @ v, atol=1e-9)
+    arranged.batched(members, starts, v, out)  # working space was left as it was found
+    np.testing.assert_allclose(out, (same * (B @ B.T)) @ v, atol=1e-9)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_norms_of_prefixes(storage, intercept):
+    rows, A = as_rows(storage).with_intercept(intercept), explicit(storage, intercept)
+    rng = np.random.default_rng(2)
+    u, c, order = rng.standard_normal(N), rng.standard_normal(rows.dimension), rng.permutation(N)
+    found = rows.prefix_norms(order, u, A @ c, c @ c)
+    np.testing.assert_allclose(found, (np.cumsum((u[:, None] * A + c)[order], axis=0) ** 2).sum(axis=1), rtol=1e-9)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("b", [1, 4])
+def test_an_epoch_of_algorithm_1(storage, intercept, b):
+    rows, A = as_rows(storage).with_intercept(intercept), explicit(storage, False)
+    rng, loss = np.random.default_rng(4), get_loss("logistic")
+    y, weights, order = np.where(rng.random(N) < 0.5, -1.0, 1.0), rng.random(N) + 0.5, rng.permutation(N)
+    step = Step(b, 0.1, 0.3, compiled(loss, "derivative"), loss.parameter)
+    for visit, permutation in ((order, order), (None, np.arange(N))):
+        x, dual = np.full(rows.dimension, 0.1), np.empty(N)
+        rows.sgd_epoch(visit, y, weights, step, x, dual)
+        start = np.full(rows.dimension, 0.1)
+        ends, duals = shuffled_sgd(A, y, loss, [permutation], b, [0.1], start, weights=weights, l2=0.3, intercept=intercept)
+        np.testing.assert_allclose(x, ends[-1], rtol=1e-9)
+        np.testing.assert_allclose(dual, duals, rtol=1e-9)
+
+
+def test_a_pass_of_sdca_maximises_the_dual_over_one_entry_after_the_other(storage):
+    y = np.where(np.random.default_rng(5).random(N) < 0.5, -1.0, 1.0)
+    p = rs.Problem(storage, y, l2=0.5, sample_weight=np.random.default_rng(6).random(N) + 0.5)
+    pull, x, dual, order = 1.0 / (p.n * p.l2), np.zeros(D), np.zeros(p.n), np.random.default_rng(0).permutation(p.n)
+    step = DualStep(compiled(p.loss, "prox"), 0.0, pull, 0.0)
+    for i in order:
+        before = p.dual_objective_along(dual)(1.0)
+        p.rows.sdca_epoch(np.array([i]), p.labels, p.sample_weight, p.squared_norms(), step, x, dual)
+        best = p.dual_objective_along(dual)(1.0)
+        if p.squared_norms()[i] == 0.0:
+            continue  # a row of zeros moves nothing
+        assert best >= before
+        for shift in (-1e-3, 1e-3):
+            other = dual.copy()
+            other[i] = np.clip(other[i] + shift, *(bound[i] for bound in p.dual_bounds))
+            assert p.dual_objective_along(other)(1.0) <= best + 1e-13
+        np.testing.assert_allclose(x, -pull * p.transposed(p.sample_weight * dual), rtol=1e-9, atol=1e-12)
+
+
+def test_a_hash_changes_with_every_entry(storage):
+    def digest(rows):
+        found = hashlib.sha256()
+        rows.update_hash(found)
+        return found.hexdigest()
+
+    rows, A = as_rows(storage), explicit(storage, False)
+    A[7, 2] += 1.0
+    assert digest(rows) == digest(as_rows(storage))
+    assert digest(rows) != digest(in_memory(sp.csr_array(A) if sp.issparse(storage) else A.astype(rows.take([0]).matrix.dtype)))
+
+
+@pytest.mark.parametrize("kind", memory.DENSE_TYPES)
+def test_dense_data_of_every_native_type_is_read_where_it_lies(kind):
+    X = numbers(kind)
+    assert np.shares_memory(in_memory(X).matrix, X)
+
+
+def test_half_precision_is_read_exactly():
+    every = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    X = every[np.isfinite(every)].reshape(-1, 1)
+    np.testing.assert_array_equal(in_memory(X).margins(np.ones(1)), X[:, 0].astype(float))
+
+
+@pytest.mark.parametrize(
+    ("X", "complaint"),
+    [
+        (np.array([[1.0, np.nan]]), "X holds nan in row 0"),
+        (sp.csr_array(np.array([[0.0, 1.0], [np.inf, 0.0]])), "X holds inf in row 1"),
+        (np.array([[np.inf]], dtype=np.float16), "X holds inf in row 0"),
+        (np.zeros((0, 3)), r"X has shape \(0, 3\); it needs at least one row"),
+        (np.array([["a"]]), "X has dtype"),
+        (np.zeros(3), "X has 1 dimensions"),
+        ("a.csv", "X='a.csv' is a path"),
+    ],
+)
+def test_what_is_no_matrix_of_numbers_is_refused(X, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        in_memory(X)
+
+
+# A storage of one's own, end to end
+
+
+@pytest.fixture
+def both():
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((80, 5)) * (rng.random((80, 5)) < 0.7)
+    return X, ListRows(X), np.where(X @ rng.standard_normal(5) + 0.3 * rng.standard_normal(80) > 0, 1, 0)
+
+
+def test_a_toy_storage_has_constants_and_a_plan(both, tmp_path):
+    X, rows, y = both
+    for options in ({"batch_size": 3}, {"batch_size": 80}, {"order": "ig"}, {"failure_probability": 0.1}):
+        ours, reference = (rs.constants(A, permutations=3, tol=1e-6, **options) for A in (rows, X))
+        np.testing.assert_allclose(ours.hat, reference.hat, rtol=1e-6)
+        np.testing.assert_allclose(ours.til, reference.til, rtol=1e-6)
+    journal = tmp_path / "run.jsonl"
+    rs.constants(rows, permutations=2, out=journal)
+    assert rs.constants(rows, permutations=4, out=journal).permutations == 4
+    ours, reference = (rs.plan(rs.Problem(A, y, l2=0.01), permutations=2) for A in (rows, X))
+    assert ours.recommended.batch_size == reference.recommended.batch_size
+    assert ours.recommended.step_size == pytest.approx(reference.recommended.step_size, rel=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_a_toy_storage_is_trained_on(both, loss):
+    X, rows, y = both
+    runs = [rs.minimize(rs.Problem(A, y, loss=loss, l2=0.1), step_size=0.1, batch_size=3, epochs=4) for A in (rows, X)]
+    np.testing.assert_allclose(runs[0].x, runs[1].x, rtol=1e-9)
+    assert runs[0].gap == pytest.approx(runs[1].gap, rel=1e-6)
+    for kind in (rs.CertifiedClassifier, partial(rs.ShuffledSGDClassifier, epochs=5, tol=1e9)):
+        models = [kind(loss, alpha=0.1, random_state=0).fit(A, y, np.arange(80) % 3) for A in (rows, X)]
+        np.testing.assert_allclose(models[0].coef_, models[1].coef_, atol=1e-3)
+        np.testing.assert_allclose(models[0].decision_function(rows), models[0].decision_function(X))
+    with pytest.raises(ValueError, match="4 features, but CertifiedClassifier is expecting 5"):
+        rs.CertifiedClassifier().fit(rows, y).predict(ListRows(X[:, :4]))
