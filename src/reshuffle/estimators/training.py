@@ -17,7 +17,7 @@ from reshuffle.orders import Order
 from reshuffle.problem import Problem
 from reshuffle.solver.algorithm import Average, run_epochs
 from reshuffle.solver.passes import Passes
-from reshuffle.solver.steps import StepSize, plan_steps
+from reshuffle.solver.steps import StepSize, choose_steps
 from reshuffle.spectral import constants
 
 Vector = NDArray[np.float64]
@@ -99,7 +99,7 @@ def train_one_epoch(
 def plan(step_size: StepSize, problem: Problem, rule: Order, *, batch_size: int, epochs: int, x0: Vector | None) -> list[float]:
     """The step of every epoch, as `minimize` would choose it."""
     optimum = cache(lambda: measure(problem, x0))
-    return plan_steps(step_size, problem, rule, batch_size=batch_size, epochs=epochs, safe=False, optimum=optimum)[0]
+    return choose_steps(step_size, problem, rule, batch_size=batch_size, epochs=epochs, safe=False, optimum=optimum)[0]
 
 
 def step_for_one_epoch(problem: Problem, rule: Order, x: Vector) -> float:

@@ -23,8 +23,9 @@ from reshuffle.problem import Problem
 from reshuffle.solver.checkpoint import Checkpoint
 from reshuffle.solver.passes import Passes
 from reshuffle.solver.run import DivergenceError, Run
-from reshuffle.solver.steps import StepSize, plan_steps
+from reshuffle.solver.steps import StepSize, choose_steps
 from reshuffle.spectral.journal import data_hash
+from reshuffle.theory import find_theorem
 
 Vector = NDArray[np.float64]
 
@@ -97,7 +98,7 @@ def minimize(
     problem.labels  # noqa: B018 refuse a loss without values before any work
     start = x.copy()
     known = cache(lambda: optimum or measure(problem, start))
-    steps, constants = plan_steps(step_size, problem, rule, batch_size=batch_size, epochs=epochs, safe=safe, optimum=known)
+    steps, constants = choose_steps(step_size, problem, rule, batch_size=batch_size, epochs=epochs, safe=safe, optimum=known)
     saved = None
     if checkpoint is not None:
         saved = Checkpoint(checkpoint, _settings(problem, rule, batch_size, steps, average, evaluate_every, x))
@@ -133,6 +134,8 @@ def minimize(
         n=problem.n,
         seed=seed,
         average=average,
+        rule=rule,
+        theorem=find_theorem(problem, rule),
         constants=constants,
     )
 
@@ -163,7 +166,7 @@ def run_epochs(
 def _settings(
     problem: Problem, rule: Order, batch_size: int, steps: list[float], average: str, evaluate_every: int, x: Vector
 ) -> dict[str, Any]:
-    if rule.iterator is not None:
+    if not rule.repeatable:
         raise ValueError("a run over an iterator of permutations cannot be resumed; leave out checkpoint, or give an order by name")
     given = () if rule.given is None else (rule.given,)
     return {
