@@ -23,7 +23,7 @@ def public_functions(module):
     return [
         name
         for name, value in inspect.getmembers(module, inspect.isfunction)
-        if value.__module__ == module.__name__ and name[0] != "_"
+        if f"{value.__module__}.".startswith(f"{module.__name__}.") and name[0] != "_"
     ]
 
 

@@ -31,8 +31,24 @@ def test_an_epoch_has_the_same_permutation_whoever_asks_and_whenever():
 def test_shuffle_once_keeps_the_first_permutation_of_its_seed():
     once = make_order("so", 50, seed=1)
     np.testing.assert_array_equal(once.permutation(0), once.permutation(33))
+    assert once.permutation(0) is once.permutation(33)
     np.testing.assert_array_equal(once.permutation(0), make_order("rr", 50, seed=1).permutation(0))
     np.testing.assert_array_equal(make_order("ig", 5, seed=1).permutation(3), np.arange(5))
+
+
+@pytest.mark.parametrize(
+    ("order", "name", "random", "fixed", "uniform", "repeatable"),
+    [
+        ("rr", "rr", True, False, True, True),
+        ("so", "so", False, True, True, True),
+        ("ig", "ig", False, True, False, True),
+        ([1, 0], "given", False, True, False, True),
+        (iter([[1, 0]]), "iterator", False, False, False, False),
+    ],
+)
+def test_an_order_says_what_it_is(order, name, random, fixed, uniform, repeatable):
+    made = make_order(order, 2, seed=0)
+    assert (made.name, made.random, made.fixed, made.uniform, made.repeatable) == (name, random, fixed, uniform, repeatable)
 
 
 def splitmix64(state):

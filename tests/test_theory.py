@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reshuffle as rs
 from reshuffle import theory
+from reshuffle.orders import make_order
 
 NUMBERS = {"lhat": 2.0, "ltil": 5.0, "distance": 3.0, "sigma": 0.7}
 
@@ -105,3 +107,69 @@ def test_prior_work_is_labelled_as_orders():
         theory.prior_work(1e-3, 100, distance=3.0)
     with pytest.raises(ValueError, match="eps=0 must be positive"):
         theory.epochs_for(0, 10, 1, **NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("loss", "l2", "order", "theorem"),
+    [
+        ("logistic", 0.0, "rr", theory.THEOREM_1),
+        ("squared", 0.1, "so", theory.THEOREM_1),
+        ("huber", 0.1, "ig", theory.THEOREM_2),
+        ("logistic", 0.0, [1, 0, 2, 3], theory.THEOREM_2),
+        ("logistic", 0.0, iter([]), theory.THEOREM_2),
+        ("absolute", 0.0, "rr", theory.THEOREM_3),
+        ("hinge", 0.0, "ig", theory.THEOREM_3),
+        (None, 0.0, "so", theory.THEOREM_4),
+        (None, 0.0, "ig", theory.THEOREM_5),
+    ],
+)
+def test_the_theorem_follows_from_the_problem_and_the_order(loss, l2, order, theorem):
+    problem = None if loss is None else rs.Problem(np.eye(4), [-1.0, 1.0, -1.0, 1.0], loss=loss, l2=l2)
+    assert theory.theorem_for(problem, make_order(order, 4, 0)) is theorem
+
+
+def test_where_no_theorem_holds_the_error_says_why(monkeypatch):
+    rr = make_order("rr", 2, 0)
+    with pytest.raises(ValueError, match=r"loss='hinge' with l2=0.1: no theorem covers a loss with kinks and l2; use l2=0"):
+        theory.theorem_for(rs.Problem(np.eye(2), [-1.0, 1.0], loss="hinge", l2=0.1), rr)
+    monkeypatch.setattr(theory.catalogue, "THEOREMS", [theory.THEOREM_4])
+    with pytest.raises(
+        ValueError, match=r"no theorem covers this problem and order; there are Theorem 4 \(a smooth loss, each order"
+    ):
+        theory.theorem_for(rs.Problem(np.eye(2), [-1.0, 1.0]), rr)
+
+
+@pytest.mark.parametrize(("order", "theorem"), [("rr", theory.THEOREM_1), ("ig", theory.THEOREM_2)])
+def test_a_theorem_has_the_numbers_of_its_formulas(order, theorem):
+    rng = np.random.default_rng(0)
+    problem = rs.Problem(rng.standard_normal((23, 3)), rng.standard_normal(23), loss="squared")
+    c, optimum, ig = rs.constants(problem, order=order, batch_size=4, permutations=5), theory.measure(problem), order == "ig"
+    numbers = {"lhat": c.lhat_max, "ltil": c.ltil_max, "distance": optimum.distance, "sigma": optimum.sigma}
+    numbers |= {"dual_norm": optimum.dual_norm} if ig else {}
+    names = ("step", "bound", "evaluations", "tightest")
+    step, bound, evaluations, tightest = (getattr(theory, f"{name}_{'ig' if ig else 'smooth'}") for name in names)
+    assert theorem.constants_used(c) == (c.lhat_max, c.ltil_max)
+    assert theorem.step(c, optimum, 50) == step(23, 4, epochs=50, **numbers)
+    assert theorem.evaluations(c, optimum, 0.01) == evaluations(0.01, 23, 4, **numbers)
+    assert theorem.tightest(c, optimum, 0.01) == tightest(0.01, 23, 4, **numbers)
+    steps, shown = [c.step_size_limit] * 3, {key: value for key, value in numbers.items() if ig or key != "lhat"}
+    assert theorem.bound(c, optimum, steps) == bound(23, 4, steps=steps, **shown)
+    assert theorem.bound(c, optimum, [1.01 * c.step_size_limit]) == np.inf
+    assert theorem.step_limit(c, safe=True) == c.safe_step_size_limit <= theorem.step_limit(c) == c.step_size_limit
+    assert theorem.step_limit(c.textbook()) == theory.step_size_limit(23, 4, c.L, c.L)
+    assert theorem.in_expectation is not ig
+
+
+def test_theorem_3_has_the_numbers_of_its_formulas():
+    rng = np.random.default_rng(0)
+    problem = rs.Problem(rng.standard_normal((23, 3)), rng.standard_normal(23), loss="absolute")
+    c, optimum, theorem = rs.constants(problem, batch_size=4, permutations=5), theory.measure(problem), theory.THEOREM_3
+    numbers = {"gbar": c.gbar, "distance": optimum.distance}
+    epochs, step = theorem.tightest(c, optimum, 0.5)
+    assert epochs == theory.epochs_for(0.5, 23, 4, **numbers)
+    assert step == theorem.step(c, optimum, epochs) == theory.step_lipschitz(23, 4, epochs=epochs, **numbers)
+    assert theorem.bound(c, optimum, [step] * epochs) <= 0.5
+    assert theorem.step(c, optimum, epochs, safe=True) <= step
+    assert theorem.constants_used(c) == (c.ghat_mean, c.gtil_mean)
+    assert theorem.step_limit(c) is theorem.full_gradient_evaluations(c, optimum, 0.5) is theorem.prior_bound(c, optimum, 3) is None
+    assert c.textbook().gbar == c.largest_sample

@@ -18,6 +18,7 @@ from scipy.optimize import minimize as scipy_minimize
 from reshuffle.duality import duality_gap
 from reshuffle.problem import Problem
 from reshuffle.solver.certified import solve
+from reshuffle.theory import uncovered
 
 Vector = NDArray[np.float64]
 
@@ -116,7 +117,7 @@ def _shorter_gradient(problem: Problem, x: Vector, gradient: Vector, step: Vecto
 def _measure_pieces(problem: Problem, start: Vector) -> Optimum:
     """min (1/n) sum w_i xi_i with xi_i above every straight piece u z_i - l*(u) of l_i: u = the ends of its domain, and 0."""
     if problem.l2 > 0.0:
-        raise ValueError(f"loss={str(problem.loss)!r} with l2={problem.l2:g}: no theorem covers a loss with kinks and l2; use l2=0")
+        raise uncovered(problem)
     low, high = problem.dual_bounds
     slopes = [low, np.zeros(problem.n), high]
     heights = [-problem.conjugates(u) for u in slopes]

@@ -6,17 +6,18 @@ the theorem then says how many gradient evaluations bring f - min f to eps; the 
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import ceil, isfinite
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from reshuffle import __version__, theory
+from reshuffle import __version__
 from reshuffle._checks import whole_number
-from reshuffle.losses import Loss
 from reshuffle.optimum import Optimum, measure
+from reshuffle.orders import describe, make_order
 from reshuffle.problem import Problem
-from reshuffle.spectral import SmoothConstants, constants_by_batch_size
+from reshuffle.spectral import constants_by_batch_size
+from reshuffle.theory import Theorem, theorem_for
 
 _WITHIN = 1.1
 _FEW_ENTRIES = 2_000_000  # up to here the problem is solved again with scaled features, to see what that would gain
@@ -27,7 +28,7 @@ class Choice:
     """What the guarantee says of one batch size."""
 
     batch_size: int
-    hat: float  #: the largest Lhat_pi of the sample (smooth) or the mean Ghat_pi
+    hat: float  #: that the theorem rests on: the largest Lhat_pi of the sample (smooth) or the mean Ghat_pi
     til: float  #: the same of Ltil_pi or Gtil_pi
     step_size: float  #: for these epochs in a random order
     step_size_limit: float | None  #: the largest step that the theorem allows; None for Lipschitz losses, which have no such limit
@@ -70,12 +71,12 @@ class Plan:
         best, first = self.recommended, self.choices[0]
         evaluations = f"{best.evaluations:.3g} gradient evaluations"
         lines = [
-            f"train with   batch size {best.batch_size}, step size {best.step_size:.4g}, a new random order each epoch",
+            f"train with   batch size {best.batch_size}, step size {best.step_size:.4g}, {describe(self.order)}",
             f"expect       f - min f <= {self.eps:g} after {best.epochs} epochs at the latest ({evaluations})",
             f"why          batch size 1 would need {first.evaluations / best.evaluations:.2f} times the evaluations "
             f"(constants {first.hat:.4g} and {first.til:.4g}, here {best.hat:.4g} and {best.til:.4g})",
             f"batches      up to {self.proportional_up_to}, b samples at a time need b times fewer updates than one",
-            f"order        in the order of the file it takes {best.epochs_in_file_order} epochs to promise the same",
+            f"order        in {describe('ig')} it takes {best.epochs_in_file_order} epochs to promise the same",
             f"before       about {self.prior_evaluations:.3g} evaluations by earlier theory (order of magnitude, batch size 1)",
         ]
         if self.full_gradient_evaluations is not None:
@@ -91,25 +92,29 @@ class Survey:
 
     problem: Problem
     optimum: Optimum
+    theorem: Theorem
+    theorem_in_file: Theorem
     random: dict[int, Any]
     in_file: dict[int, Any]
     permutations: int
     seed: int
 
     def choices(self, eps: float) -> tuple[Choice, ...]:
-        return tuple(_choice(c, self.in_file[b], self.optimum, eps) for b, c in self.random.items())
+        return tuple(self._choice(batch_size, eps) for batch_size in self.random)
 
     def full_gradient_evaluations(self, eps: float) -> float | None:
-        """Of gradient descent by its own guarantee, n ||.|| D^2 / (2 eps); None for Lipschitz losses."""
-        c = self.random[1]
-        return c.n * c.full_gradient_constant * self.optimum.distance**2 / (2.0 * eps) if isinstance(c, SmoothConstants) else None
+        return self.theorem.full_gradient_evaluations(self.random[1], self.optimum, eps)
 
     def prior_evaluations(self, eps: float) -> float:
         """Of earlier theory at batch size 1, as an order of magnitude."""
-        c, best = self.random[1], self.optimum
-        if isinstance(c, SmoothConstants):
-            return theory.prior_work(eps, c.n, L=c.L, distance=best.distance, sigma=best.sigma)[0].evaluations
-        return theory.prior_work(eps, c.n, G=c.G, distance=best.distance)[0].evaluations
+        return self.theorem.prior_work(self.random[1], self.optimum, eps)[0].evaluations
+
+    def _choice(self, batch_size: int, eps: float) -> Choice:
+        c, best = self.random[batch_size], self.optimum
+        epochs, step = self.theorem.tightest(c, best, eps)
+        limit, evaluations = self.theorem.step_limit(c), self.theorem.tightest_evaluations(c, best, eps)
+        in_file, _ = self.theorem_in_file.tightest(self.in_file[batch_size], best, eps)
+        return Choice(batch_size, *self.theorem.constants_used(c), step, limit, epochs, evaluations, in_file)
 
 
 def plan(
@@ -137,20 +142,17 @@ def check_eps(eps: float) -> None:
         raise ValueError(f"eps={eps!r} must be a positive number")
 
 
-def check_l2(loss: Loss, l2: float) -> None:
-    if loss.smoothness is None and l2 > 0.0:
-        raise ValueError(f"loss={str(loss)!r} with l2={l2:g}: no theorem covers a loss with kinks and l2; use l2=0")
-
-
 def survey(problem: Problem, *, permutations: int, seed: int, optimum: Optimum | None = None) -> Survey:
     permutations = whole_number("permutations", permutations, 1)
     seed = whole_number("seed", seed, 0)
-    check_l2(problem.loss, problem.l2)
+    theorem, theorem_in_file = (theorem_for(problem, make_order(name, problem.n, seed)) for name in ("rr", "ig"))
     best = optimum or measure(problem)
     sizes = batch_grid(problem.n)
     return Survey(
         problem=problem,
         optimum=best,
+        theorem=theorem,
+        theorem_in_file=theorem_in_file,
         random=constants_by_batch_size(problem, sizes, permutations=permutations, seed=seed),
         in_file=constants_by_batch_size(problem, sizes, order="ig", permutations=1, seed=seed),
         permutations=permutations,
@@ -190,21 +192,6 @@ def recommend(choices: Sequence[Choice]) -> Choice:
 def batch_grid(n: int) -> list[int]:
     """1, 2, 4, ... and n."""
     return sorted({2**k for k in range(n.bit_length()) if 2**k <= n} | {n})
-
-
-def _choice(c: Any, ig: Any, best: Optimum, eps: float) -> Choice:
-    n, b, D = c.n, c.batch_size, best.distance
-    if not isinstance(c, SmoothConstants):
-        evaluations = theory.evaluations_lipschitz(eps, n, b, gbar=c.gbar, distance=D)
-        epochs = max(1, ceil(evaluations / n))
-        step = theory.step_lipschitz(n, b, epochs=epochs, gbar=c.gbar, distance=D)
-        in_file = theory.epochs_for(eps, n, b, gbar=ig.gbar, distance=D)
-        return Choice(b, c.ghat_mean, c.gtil_mean, step, None, epochs, evaluations, in_file)
-    numbers = {"lhat": c.lhat_max, "ltil": c.ltil_max, "distance": D, "sigma": best.sigma}
-    epochs, step = theory.tightest_smooth(eps, n, b, **numbers)
-    file_numbers = {**numbers, "lhat": ig.lhat_max, "ltil": ig.ltil_max, "dual_norm": best.dual_norm}
-    in_file, _ = theory.tightest_ig(eps, n, b, **file_numbers)
-    return Choice(b, c.lhat_max, c.ltil_max, step, c.step_size_limit, epochs, float(n * epochs), in_file)
 
 
 def _proportional(choices: tuple[Choice, ...]) -> int:
@@ -259,8 +246,7 @@ def _gain_of_scaling(problem: Problem, squares: Any, recommended: Choice, eps: f
     scaled = problem.replace(X=problem.rows.scale_columns(factors))
     best = measure(scaled)
     found = constants_by_batch_size(scaled, [recommended.batch_size], permutations=3, seed=0)[recommended.batch_size]
-    numbers = {"lhat": found.lhat_max, "ltil": found.ltil_max, "distance": best.distance, "sigma": best.sigma}
-    epochs, _ = theory.tightest_smooth(eps, problem.n, recommended.batch_size, **numbers)
+    epochs, _ = theorem_for(scaled, make_order("rr", scaled.n, 0)).tightest(found, best, eps)
     return recommended.epochs / epochs
 
 

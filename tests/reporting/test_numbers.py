@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 import reshuffle as rs
 from reshuffle import theory
-from reshuffle.experiments.table1 import complexities
+from reshuffle.complexity import complexities
 from reshuffle.reporting import convergence
 from reshuffle.reporting.dataset import distribution
 from tests.reporting.conftest import COMMAND, LABELS, SETTINGS, write_table

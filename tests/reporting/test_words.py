@@ -167,17 +167,17 @@ def test_the_sentence_on_runs_at_the_practical_step(report):
     head = "At 64 times the step of the theory, 30 epochs reach a gap of 0.01, 10 times below the step of the theory"
     assert said(with_run(report)) == f"{head}; the other two orders end as low."
     assert said(with_run(report, practical=(0.01, 0.03, 0.005))) == (
-        f"{head}; one random order, kept, ends 3 times higher and the order of the file ends 2 times lower."
+        f"{head}; one random order for all epochs ends 3 times higher and the order of the file ends 2 times lower."
     )
     assert said(with_run(report, practical=(0.01, 0.03, None), diverged=("ig",))).endswith(
-        "one random order, kept, ends 3 times higher and the order of the file diverges."
+        "one random order for all epochs ends 3 times higher and the order of the file diverges."
     )
     assert said(with_run(report, practical=(0.01, None, 0.01))).endswith(
-        "; one random order, kept, reaches the minimum and the order of the file ends as low."
+        "; one random order for all epochs reaches the minimum and the order of the file ends as low."
     )
     assert said(with_run(report, practical=(None, 0.2, None))).endswith(
-        "30 epochs reach the minimum, as closely as that is known; one random order, kept, ends at 0.2 and the order of the file "
-        "reaches the minimum."
+        "30 epochs reach the minimum, as closely as that is known; one random order for all epochs ends at 0.2 and the order "
+        "of the file reaches the minimum."
     )
     assert said(with_run(report, (0.01, 2.0, 8.0), multiple=1)) == (
         "No larger step than the theory's did better without rising above the start; with it, 30 epochs reach a gap of 0.01; the "

@@ -229,10 +229,24 @@ def test_the_guarantee_stands_beside_the_run(cancer):
         assert nothing.bound == np.inf
         assert nothing.to_dict()["bound"] is None
         assert "promised     nothing" in str(nothing)
-    own = rs.minimize(problem, order=np.arange(569)[::-1], step_size=1e-5, epochs=2)
+    backwards = np.arange(569)[::-1]
+    own = rs.minimize(problem, order=backwards, step_size=1e-5, epochs=2)
+    with_constants = rs.Guarantee.of(problem, own, optimum, rs.constants(problem, order=backwards))
+    assert rs.Guarantee.of(problem, own, optimum) == with_constants
+    assert with_constants.bound < np.inf
+    own = rs.minimize(problem, order=iter([backwards] * 2), step_size=1e-5, epochs=2)
     with pytest.raises(ValueError, match="pass constants"):
         rs.Guarantee.of(problem, own, optimum)
-    assert rs.Guarantee.of(problem, own, optimum, rs.constants(problem, order=np.arange(569)[::-1])).bound < np.inf
+    assert rs.Guarantee.of(problem, own, optimum, rs.constants(problem, order=backwards)).bound == with_constants.bound
+
+
+def test_where_no_theorem_holds_there_is_no_bound_and_no_guarantee(cancer):
+    problem = rs.Problem(*cancer, loss="hinge", l2=0.1)
+    run = rs.minimize(problem, step_size=1e-3, epochs=2)
+    optimum = theory.measure(rs.Problem(*cancer, l2=0.1))
+    assert run.bound(optimum, rs.constants(problem, permutations=2)) == np.inf
+    with pytest.raises(ValueError, match="no theorem covers a loss with kinks and l2"):
+        rs.Guarantee.of(problem, run, optimum)
 
 
 def test_algorithm_2_with_linear_predictors_is_algorithm_1(cancer):

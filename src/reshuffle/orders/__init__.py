@@ -1,11 +1,12 @@
-"""In which order samples are visited: RR (a new uniform permutation each epoch), SO (one, kept), IG (the file's order),
-or any permutation of the user's own.
+"""In which order samples are visited: RR (a new uniform permutation each epoch), SO (one, kept), IG (the file's order), or any
+permutation of the user's own. A scheme is what has a name; an order is a scheme for n samples and a seed.
 
 The permutation of epoch k depends on the seed and on k alone: see `streams`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,42 +14,84 @@ from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.orders.streams import permutation
 
-NAMES = ("rr", "so", "ig")
 Permutations = Iterator[ArrayLike]
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A way to make orders, and what can be said of them."""
+
+    label: str  #: in plain words
+    draw: Callable[[int, int, int], NDArray[np.int64]]  #: n, seed and epoch (from 0) to a permutation of 0..n-1
+    fixed: bool = False  #: all epochs have the permutation of the first
+    uniform: bool = False  #: each epoch's permutation is uniformly distributed, as Theorem 1 asks
+
+
+def _as_stored(n: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    return np.arange(n)
+
+
+SCHEMES = {
+    "rr": Scheme("a new random order each epoch", permutation, uniform=True),
+    "so": Scheme("one random order for all epochs", permutation, fixed=True, uniform=True),
+    "ig": Scheme("the order of the file", _as_stored, fixed=True),
+}
+NAMES = SCHEMES.keys()
+_GIVEN = Scheme("a given order", _as_stored, fixed=True)
+_ITERATOR = Scheme("an iterator of orders", _as_stored)
 
 
 @dataclass(frozen=True, eq=False)
 class Order:
     """A rule that gives each epoch its permutation of n samples."""
 
-    name: str  #: "rr", "so", "ig", "given" or "iterator"
+    name: str  #: one of `NAMES`, "given" or "iterator"
     n: int  #: samples
     seed: int
+    scheme: Scheme
     given: NDArray[np.int64] | None = None  #: the permutation of all epochs, for "given"
     iterator: Permutations | None = None  #: where the permutation of each epoch comes from, for "iterator"
 
     @property
-    def random(self) -> bool:
-        """Whether each epoch draws its own permutation."""
-        return self.name == "rr"
+    def repeatable(self) -> bool:
+        """Whether it can be asked for any epoch at any time; an iterator cannot."""
+        return self.iterator is None
 
     @property
     def fixed(self) -> bool:
         """Whether all epochs have the same permutation."""
-        return self.name in ("so", "ig", "given")
+        return self.scheme.fixed
+
+    @property
+    def random(self) -> bool:
+        """Whether each epoch draws its own permutation."""
+        return self.repeatable and not self.fixed
+
+    @property
+    def uniform(self) -> bool:
+        """Whether each epoch's permutation is uniformly distributed."""
+        return self.scheme.uniform
 
     def permutation(self, epoch: int) -> NDArray[np.int64]:
         """The permutation of an epoch, counted from 0. An iterator gives its next one, whatever the epoch."""
-        if self.given is not None:
-            return self.given
         if self.iterator is not None:
             try:
                 return _as_permutation(next(self.iterator), self.n)
             except StopIteration:
                 raise ValueError(f"order gave {epoch} permutations; epoch {epoch + 1} needs one more") from None
-        if self.name == "ig":
-            return np.arange(self.n)
-        return permutation(self.n, self.seed, epoch if self.random else 0)
+        return self._first if self.fixed else self._draw(epoch)
+
+    @cached_property
+    def _first(self) -> NDArray[np.int64]:
+        return self._draw(0) if self.given is None else self.given
+
+    def _draw(self, epoch: int) -> NDArray[np.int64]:
+        return np.ascontiguousarray(self.scheme.draw(self.n, self.seed, epoch), dtype=np.int64)
+
+
+def describe(name: str) -> str:
+    """What an order of this name is, in plain words."""
+    return SCHEMES.get(name, _GIVEN).label
 
 
 def make_order(order: str | ArrayLike | Permutations | Order, n: int, seed: int) -> Order:
@@ -58,10 +101,10 @@ def make_order(order: str | ArrayLike | Permutations | Order, n: int, seed: int)
     if isinstance(order, str):
         if order not in NAMES:
             raise ValueError(f"order={order!r} is not known; use one of {', '.join(NAMES)} or a permutation array")
-        return Order(order, n, seed)
+        return Order(order, n, seed, SCHEMES[order])
     if isinstance(order, Iterator):
-        return Order("iterator", n, seed, iterator=order)
-    return Order("given", n, seed, _as_permutation(order, n))
+        return Order("iterator", n, seed, _ITERATOR, iterator=order)
+    return Order("given", n, seed, _GIVEN, given=_as_permutation(order, n))
 
 
 def _as_permutation(order: Any, n: int) -> NDArray[np.int64]:

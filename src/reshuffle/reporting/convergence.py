@@ -8,20 +8,21 @@ Above `LARGEST` stored entries all of this happens on a sample of rows, with the
 """
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf, isfinite, isnan
 from typing import Any
 
 import numpy as np
 
-from reshuffle import theory
 from reshuffle.optimum import Optimum, measure
+from reshuffle.orders import make_order
 from reshuffle.orders.streams import Stream, permutation
 from reshuffle.planning import Survey
 from reshuffle.problem import Problem
 from reshuffle.solver.run import DivergenceError, Run
 from reshuffle.solver.shuffled import minimize
-from reshuffle.spectral import SmoothConstants, constants_by_batch_size
+from reshuffle.spectral import constants_by_batch_size
+from reshuffle.theory import Theorem, theorem_for
 
 EPOCHS = 30
 LARGEST = 2_000_000  #: stored entries of the data, up to which every row is used
@@ -79,23 +80,15 @@ class _Setting:
     random: Any
     in_file: Any
 
+    def theorem(self, order: str) -> tuple[Theorem, Any]:
+        """The theorem for this order, and the constants that it asks for."""
+        rule = make_order(order, self.problem.n, self.random.seed)
+        return theorem_for(self.problem, rule), self.random if rule.uniform else self.in_file
+
     def step(self, order: str) -> float:
         """The best constant step for `EPOCHS` epochs by the theorem for this order."""
-        n, b, D = self.problem.n, self.random.batch_size, self.optimum.distance
-        if not isinstance(self.random, SmoothConstants):
-            gbar = (self.in_file if order == "ig" else self.random).gbar
-            return theory.step_lipschitz(n, b, epochs=EPOCHS, gbar=gbar, distance=D)
-        if order == "ig":
-            numbers = self._numbers(self.in_file)
-            return theory.step_ig(n, b, epochs=EPOCHS, dual_norm=self.optimum.dual_norm, **numbers)
-        return theory.step_smooth(n, b, epochs=EPOCHS, **self._numbers(self.random))
-
-    def prior(self, order: str, epochs: int) -> float:
-        numbers = {"L": self.random.L, "distance": self.optimum.distance, "sigma": self.optimum.sigma}
-        return theory.prior_bound(self.problem.n, epochs=epochs, order=order, **numbers)
-
-    def _numbers(self, c: SmoothConstants) -> dict[str, float]:
-        return {"lhat": c.lhat_max, "ltil": c.ltil_max, "distance": self.optimum.distance, "sigma": self.optimum.sigma}
+        theorem, c = self.theorem(order)
+        return theorem.step(c, self.optimum, EPOCHS)
 
 
 def converge(found: Survey, batch_size: int) -> Convergence:
@@ -185,17 +178,17 @@ def _run(setting: _Setting, order: str, step: float, seed: int, evaluate_every: 
 def _curve(setting: _Setting, order: str, step: float, seed: int, *, bounded: bool) -> Curve:
     run, values = _run(setting, order, step, seed)
     gaps = [gap if gap > 0.0 and isfinite(gap) else None for gap in values]
-    bounds = prior = None
+    bounds: tuple[float, ...] | None = None
+    prior: list[float] = []
     if bounded and run is not None:
-        c, epochs = setting.in_file if order == "ig" else setting.random, range(1, EPOCHS + 1)
-        bounds = tuple(replace(run, history=run.history[:k]).bound(setting.optimum, c) for k in epochs)
-        if isinstance(c, SmoothConstants):
-            prior = tuple(setting.prior(order, k) for k in epochs)
+        (theorem, c), epochs = setting.theorem(order), range(1, EPOCHS + 1)
+        bounds = tuple(theorem.bound(c, setting.optimum, run.steps[:k]) for k in epochs)
+        prior = [gap for k in epochs if (gap := theorem.prior_bound(c, setting.optimum, k)) is not None]
     return Curve(
         order=order,
         step_size=step,
         gaps=(*gaps, *[None] * (EPOCHS - len(gaps))),
         bounds=bounds,
-        prior=prior,
+        prior=tuple(prior) or None,
         diverged=run is None or not all(map(isfinite, values)),
     )

@@ -8,13 +8,12 @@ from itertools import pairwise
 from math import log10
 from typing import Any
 
+from reshuffle.orders import describe
 from reshuffle.reporting import sentences
 from reshuffle.reporting.convergence import LARGEST, Curve
 from reshuffle.reporting.dataset import Distribution
 from reshuffle.reporting.numbers import Report
 from reshuffle.reporting.wording import count, number
-
-_NAMES = {"rr": "new random order each epoch (RR)", "so": "one random order (SO)", "ig": "order of the file (IG)"}
 
 
 @dataclass(frozen=True)
@@ -211,7 +210,8 @@ def _sampling_note(report: Report) -> str:
 
 def _measured(curve: Curve) -> dict[str, Any]:
     width = {"rr": 4.5, "so": 2.75, "ig": 1.5}[curve.order]  # drawn one upon the other, all three are seen where they agree
-    return _line(_NAMES[curve.order], _epoch_numbers(curve.gaps), curve.gaps, f"${curve.order}", width=width)
+    name = f"{describe(curve.order)} ({curve.order.upper()})"
+    return _line(name, _epoch_numbers(curve.gaps), curve.gaps, f"${curve.order}", width=width)
 
 
 def _epoch_numbers(values: Sequence[float | None]) -> list[int]:

@@ -7,17 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import __version__, theory
+from reshuffle import __version__
 from reshuffle._checks import whole_number
 from reshuffle._output import write_whole
+from reshuffle.complexity import Complexity, complexities
 from reshuffle.data import Data
-from reshuffle.experiments.table1 import Complexity, complexities
 from reshuffle.losses import Loss, get_loss
-from reshuffle.planning import Choice, Plan, Survey, check_eps, check_l2, finite, plan_from, recommend, survey
+from reshuffle.orders import make_order
+from reshuffle.planning import Choice, Plan, Survey, check_eps, finite, plan_from, recommend, survey
 from reshuffle.problem import Problem
 from reshuffle.reporting.convergence import LARGEST, Convergence, converge
 from reshuffle.reporting.dataset import Dataset, Distribution, describe, distribution
-from reshuffle.spectral import SmoothConstants, constants_by_batch_size
+from reshuffle.spectral import constants_by_batch_size
+from reshuffle.theory import theorem_for
 
 _SELECTABLE = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # times eps: what the page lets its reader choose
 _TABLED = (100.0, 10.0, 1.0)
@@ -146,7 +148,7 @@ def report(
     clock.end()
     return Report(
         dataset=dataset,
-        smooth=isinstance(found.random[1], SmoothConstants),
+        smooth=problem.smoothness is not None,
         plan=plan,
         accuracies=accuracies,
         selected=selected,
@@ -173,7 +175,7 @@ def check_settings(*, loss: str | Loss, l2: float, eps: float, permutations: int
         raise ValueError(
             f"loss={str(chosen)!r} has constants but no values, so there is nothing to train; choose a loss to minimise"
         )
-    check_l2(chosen, l2)
+    theorem_for(Problem(np.zeros((2, 1)), [-1.0, 1.0], loss=chosen, l2=l2), make_order("rr", 2, 0))  # zeros stand for the data
 
 
 def _refuse_trained(found: Survey) -> None:
@@ -218,22 +220,16 @@ def _accuracy(found: Survey, eps: float) -> Accuracy:
 
 def _option(found: Survey, choice: Choice, eps: float) -> Option:
     """Beside the choice, the same theorem with L in place of Lhat and Ltil, or with G^2 in place of Gbar."""
-    n, b, best = found.problem.n, choice.batch_size, found.optimum
-    largest = found.random[b].largest_sample
-    if choice.step_size_limit is None:
-        epochs = theory.epochs_for(eps, n, b, gbar=largest, distance=best.distance)
-        return Option(choice, theory.step_lipschitz(n, b, epochs=epochs, gbar=largest, distance=best.distance), epochs)
-    numbers = {"lhat": largest, "ltil": largest, "distance": best.distance, "sigma": best.sigma}
-    epochs, step = theory.tightest_smooth(eps, n, b, **numbers)
+    epochs, step = found.theorem.tightest(found.random[choice.batch_size].textbook(), found.optimum, eps)
     return Option(choice, step, epochs)
 
 
 def _batch(found: Survey, option: Option) -> BatchConstants:
-    b, step, textbook = option.choice.batch_size, option.choice.step_size, option.textbook_step
-    c = found.random[b]
-    if option.choice.step_size_limit is not None:
-        step, textbook = option.choice.step_size_limit, theory.step_size_limit(found.problem.n, b, c.L, c.L)
-    return BatchConstants(b, c.largest_sample / c.hat.mean(), c.largest_sample / c.til.mean(), step, textbook)
+    c, choice = found.random[option.choice.batch_size], option.choice
+    step, textbook = found.theorem.step_limit(c), found.theorem.step_limit(c.textbook())
+    if step is None or textbook is None:
+        step, textbook = choice.step_size, option.textbook_step
+    return BatchConstants(choice.batch_size, c.largest_sample / c.hat.mean(), c.largest_sample / c.til.mean(), step, textbook)
 
 
 def _spread(found: Survey) -> Spread:

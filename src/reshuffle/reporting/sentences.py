@@ -1,5 +1,6 @@
 """One sentence for each figure, written from its numbers: what it shows for this dataset."""
 
+from reshuffle.orders import describe
 from reshuffle.reporting.convergence import Curve
 from reshuffle.reporting.dataset import Distribution
 from reshuffle.reporting.numbers import Report
@@ -105,7 +106,7 @@ def at_theory(report: Report) -> str:
     run = report.convergence
     curve = run.at_theory[0]
     gap = curve.gaps[-1]
-    head = f"After {run.epochs} epochs at the step of the theory, a new random order each epoch"
+    head = f"After {run.epochs} epochs at the step of the theory, {describe(curve.order)}"
     if gap is None:
         return f"{head} has reached the minimum, as closely as that is known."
     if curve.bounds is None:
@@ -131,19 +132,18 @@ def at_practical(report: Report) -> str:
 
 def _orders(curves: tuple[Curve, ...]) -> str:
     """How the other two orders did against the first."""
-    names = {"so": "one random order, kept,", "ig": "the order of the file"}
     reached = curves[0].gaps[-1]
     parts = []
     for curve in curves[1:]:
         gap = curve.gaps[-1]
         if curve.diverged:
-            parts.append(f"{names[curve.order]} diverges")
+            parts.append(f"{describe(curve.order)} diverges")
         elif gap is not None and reached is not None:
-            parts.append(f"{names[curve.order]} ends {compared(gap, reached, 'higher', 'lower', 'as low')}")
+            parts.append(f"{describe(curve.order)} ends {compared(gap, reached, 'higher', 'lower', 'as low')}")
         elif gap is not None:
-            parts.append(f"{names[curve.order]} ends at {number(gap)}")
+            parts.append(f"{describe(curve.order)} ends at {number(gap)}")
         else:
-            parts.append(f"{names[curve.order]} reaches the minimum")
+            parts.append(f"{describe(curve.order)} reaches the minimum")
     if all(part.endswith("as low") for part in parts):
         return "; the other two orders end as low"
     return f"; {' and '.join(parts)}"

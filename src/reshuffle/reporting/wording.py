@@ -4,7 +4,6 @@ from math import floor, log10
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _WORDS = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
-ORDERS = {"rr": "a new random order each epoch", "so": "one random order, kept", "ig": "the order of the file"}
 
 
 def number(x: float | None) -> str:

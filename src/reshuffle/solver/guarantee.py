@@ -4,14 +4,13 @@ from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any, Self
 
-from reshuffle import theory
 from reshuffle.optimum import Optimum
-from reshuffle.orders import NAMES
 from reshuffle.problem import Problem
 from reshuffle.solver.run import Run
 from reshuffle.solver.steps import SAMPLED_PERMUTATIONS
-from reshuffle.spectral import Constants, SmoothConstants
+from reshuffle.spectral import Constants
 from reshuffle.spectral import constants as compute_constants
+from reshuffle.theory import theorem_for
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,8 @@ class Guarantee:
     distance: float  #: D = |x_0 - x*|
     sigma: float  #: the noise sigma* at the optimum
     bound: float  #: of the theorem; infinite where it promises nothing (a step too large, another average)
-    theorem: int  #: 1, 2 or 3
+    theorem: int  #: its number
+    in_expectation: bool  #: whether the bound is for the mean over orders
     prior: float | None  #: of earlier theory with its own step, as an order of magnitude, at batch size 1; smooth losses only
 
     @classmethod
@@ -32,19 +32,13 @@ class Guarantee:
         """`optimum` is that of `theory.measure` from the point where the run started; `constants` are those of the run if it has
         them, and are computed if not.
         """
+        theorem = run.theorem or theorem_for(problem, run.rule)
         found = constants or run.constants
-        if found is None and run.order not in NAMES:
-            raise ValueError("the run had an order and steps of its own; pass constants=rs.constants(problem, order=...)")
+        if found is None and not run.rule.repeatable:
+            raise ValueError("the run had steps of its own in the orders of an iterator; pass constants=rs.constants(problem)")
         if found is None:
             sampled = min(len(run.history), SAMPLED_PERMUTATIONS)
-            found = compute_constants(problem, batch_size=run.batch_size, order=run.order, permutations=sampled, seed=run.seed)
-        smooth = isinstance(found, SmoothConstants)
-        prior = None
-        if smooth:
-            numbers = {"L": found.largest_sample, "distance": optimum.distance, "sigma": optimum.sigma}
-            prior = theory.prior_bound(
-                problem.n, epochs=len(run.history), order=run.order if run.order in NAMES else "ig", **numbers
-            )
+            found = compute_constants(problem, batch_size=run.batch_size, order=run.rule, permutations=sampled, seed=run.seed)
         return cls(
             gap=None if run.f is None else run.f - optimum.f,
             gap_error=optimum.error,
@@ -52,15 +46,16 @@ class Guarantee:
             distance=optimum.distance,
             sigma=optimum.sigma,
             bound=run.bound(optimum, found),
-            theorem=(1 if run.order in ("rr", "so") else 2) if smooth else 3,
-            prior=prior,
+            theorem=theorem.number,
+            in_expectation=theorem.in_expectation,
+            prior=theorem.prior_bound(found, optimum, len(run.history)),
         )
 
     def to_dict(self) -> dict[str, Any]:
         return {name: None if isinstance(x, float) and not isfinite(x) else x for name, x in asdict(self).items()}
 
     def __str__(self) -> str:
-        mean = "the mean over orders of " if self.theorem != 2 else ""
+        mean = "the mean over orders of " if self.in_expectation else ""
         lines = [
             f"measured     f - min f = {self.gap:.4g}, with min f = {self.optimum_f:.10g}",
             f"promised     {mean}f - min f <= {self.bound:.4g} (Theorem {self.theorem}, D = {self.distance:.4g})",

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle import __version__, theory
+from reshuffle import __version__
 from reshuffle.epoch import Epoch
 from reshuffle.optimum import Optimum
-from reshuffle.spectral import Constants, LipschitzConstants
+from reshuffle.orders import Order
+from reshuffle.spectral import Constants
+from reshuffle.theory import Theorem
 
 Vector = NDArray[np.float64]
 
@@ -26,11 +28,13 @@ class Run:
     last: Vector  #: the last iterate
     dual: Vector | None  #: the n dual values l'(a_i'x, y_i) seen in the last epoch, in the order of the data
     history: list[Epoch]  #: a record of every epoch
-    order: str  #: "rr", "so", "ig", "given" or "iterator"
+    order: str  #: its name
     batch_size: int
     n: int  #: samples
     seed: int
     average: str  #: "epoch", "last" or "suffix"
+    rule: Order = field(repr=False)  #: the order as an object
+    theorem: Theorem | None = field(repr=False)  #: that holds for this problem and order
     relative_gap: float | None = None  #: certified, as `tol` has it; None where no tol was asked for
     constants: Constants | None = field(repr=False, default=None)  #: where they were needed for the steps
     version: str = __version__
@@ -57,20 +61,11 @@ class Run:
 
     def bound(self, optimum: Optimum, constants: Constants) -> float:
         """What the theorem for this order promised for x_hat_K after these steps: a bound of (the mean of) f(x_hat_K) - min f.
-        Infinite where it promised nothing: for another average, or for a smooth loss if a step was above the limit.
+        Infinite where it promised nothing: for another average, for a step above the limit, or where no theorem holds.
         """
-        if self.average != "epoch":
+        if self.theorem is None or self.average != "epoch":
             return float("inf")
-        steps, n, b = self.steps, self.n, self.batch_size
-        if isinstance(constants, LipschitzConstants):
-            return theory.bound_lipschitz(n, b, steps=steps, gbar=constants.gbar, distance=optimum.distance)
-        if max(steps) > constants.step_size_limit * (1 + 1e-9):  # type: ignore[attr-defined]
-            return float("inf")
-        common: dict[str, Any] = {"steps": steps, "distance": optimum.distance, "sigma": optimum.sigma}
-        if self.order in ("rr", "so"):
-            return theory.bound_smooth(n, b, ltil=float(constants.til.max()), **common)
-        lhat, ltil = float(constants.hat.max()), float(constants.til.max())
-        return theory.bound_ig(n, b, lhat=lhat, ltil=ltil, dual_norm=optimum.dual_norm, **common)
+        return self.theorem.bound(constants, optimum, self.steps)
 
     def to_dict(self) -> dict[str, Any]:
         """Settings, results and the whole history, ready for JSON."""

@@ -26,8 +26,9 @@ from reshuffle.rows import Step
 from reshuffle.solver.certified import baseline
 from reshuffle.solver.checkpoint import Checkpoint
 from reshuffle.solver.run import DivergenceError, Run
-from reshuffle.solver.steps import StepSize, plan_steps
+from reshuffle.solver.steps import StepSize, choose_steps
 from reshuffle.spectral.journal import data_hash
+from reshuffle.theory import find_theorem
 
 Vector = NDArray[np.float64]
 
@@ -107,7 +108,7 @@ def minimize(
     problem.labels  # noqa: B018 refuse a loss without values before any work
     start = x.copy()
     known = cache(lambda: optimum or measure(problem, start))
-    steps, constants = plan_steps(step_size, problem, rule, batch_size=batch_size, epochs=epochs, safe=safe, optimum=known)
+    steps, constants = choose_steps(step_size, problem, rule, batch_size=batch_size, epochs=epochs, safe=safe, optimum=known)
     saved = None
     if checkpoint is not None:
         saved = Checkpoint(checkpoint, _settings(problem, rule, batch_size, steps, average, evaluate_every, x))
@@ -153,6 +154,8 @@ def minimize(
         seed=seed,
         average=average,
         relative_gap=None if reference is None else reference.relative(history[-1].f, history[-1].gap),  # type: ignore[arg-type]
+        rule=rule,
+        theorem=find_theorem(problem, rule),
         constants=constants,
     )
 
@@ -211,7 +214,7 @@ def run_epochs(
 def _settings(
     problem: Problem, rule: Order, batch_size: int, steps: list[float], average: str, evaluate_every: int, x: Vector
 ) -> dict[str, Any]:
-    if rule.iterator is not None:
+    if not rule.repeatable:
         raise ValueError("a run over an iterator of permutations cannot be resumed; leave out checkpoint, or give an order by name")
     given = () if rule.given is None else (rule.given,)
     return {

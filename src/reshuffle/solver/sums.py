@@ -12,7 +12,8 @@ from reshuffle.orders import Permutations, make_order
 from reshuffle.rows import batch_starts
 from reshuffle.solver.run import Run
 from reshuffle.solver.shuffled import Average, run_epochs
-from reshuffle.solver.steps import StepSize, plan_steps
+from reshuffle.solver.steps import StepSize, choose_steps
+from reshuffle.theory import find_theorem
 
 Vector = NDArray[np.float64]
 
@@ -51,7 +52,7 @@ def minimize_sum(
     rule = make_order(order, n, seed)
     x = starting_point(x0, np.asarray(x0).size)
     mean = Average(average, epochs, x.size)
-    steps, constants = plan_steps(
+    steps, constants = choose_steps(
         step_size, None, rule, smoothness=L, batch_size=batch_size, epochs=epochs, safe=safe, optimum=None
     )
     starts = batch_starts(n, batch_size)
@@ -81,5 +82,7 @@ def minimize_sum(
         n=n,
         seed=seed,
         average=average,
+        rule=rule,
+        theorem=find_theorem(None, rule),
         constants=constants,
     )

@@ -1,15 +1,27 @@
 """What `constants` returns: the value for each sampled permutation, the statistics of them, and where they came from."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import isfinite, nan, sqrt
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle import __version__, theory
+from reshuffle import __version__
+from reshuffle.orders import describe
+from reshuffle.theory import formulas
 
 Vector = NDArray[np.float64]
+
+
+def _statistic(of: Callable[[Vector], Any], array: str, doc: str) -> property:
+    """A statistic of the permutations, under the name that it has for the loss at hand."""
+    return property(lambda self: float(of(getattr(self, array))), doc=doc)
+
+
+def _std(values: Vector) -> Any:
+    return values.std(ddof=1) if values.size > 1 else 0.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -22,7 +34,7 @@ class Constants:
     nnz: int  #: entries of X that are not zero
     l2: float
     batch_size: int
-    order: str  #: "rr", "so", "ig" or "given"
+    order: str  #: its name
     seed: int
     tol: float  #: relative residual asked for, or slack of the upper bounds
     failure_probability: float | None  #: where given, hat and til are upper bounds, except with this probability
@@ -54,29 +66,18 @@ class Constants:
         return float(self.residual.max())
 
     @property
-    def _hat_std(self) -> float:
-        return float(self.hat.std(ddof=1)) if self.hat.size > 1 else 0.0
-
-    @property
     def _predicted_hat(self) -> float:
         data_part = self.full_gradient_constant - self.l2
-        return theory.ordered_norm_ratio(theory.batches(self.n, self.batch_size)) * data_part + self.l2
+        return formulas.ordered_norm_ratio(formulas.batches(self.n, self.batch_size)) * data_part + self.l2
+
+    def textbook(self) -> Self:
+        """The same, known by the largest sample alone: L in place of Lhat and Ltil, or G squared in place of Ghat and Gtil."""
+        largest = np.array([self.largest_sample])
+        return replace(self, hat=largest, til=largest)
 
     def to_dict(self) -> dict[str, Any]:
         """Every number under the name of its attribute, ready for JSON: what is not finite becomes None."""
-        first = (
-            "loss",
-            "n",
-            "d",
-            "nnz",
-            "l2",
-            "batch_size",
-            "order",
-            "permutations",
-            "seed",
-            "tol",
-            "failure_probability",
-        )
+        first = ("loss", "n", "d", "nnz", "l2", "batch_size", "order", "permutations", "seed", "tol", "failure_probability")
         last = ("products_median", "residual_max", "seconds", "version")
         numbers = {name: getattr(self, name) for name in (*first, *self._REPORTED, *last)}
         return {name: None if isinstance(x, float) and not isfinite(x) else x for name, x in numbers.items()}
@@ -86,18 +87,13 @@ class Constants:
 
     def _heading(self) -> list[str]:
         measured = f"{self.permutations}" if self.permutations == self.requested else f"{self.permutations} of {self.requested}"
-        orders = {
-            "rr": f"{measured} random permutations, seed {self.seed}",
-            "so": f"one random permutation, seed {self.seed}",
-            "ig": "the order of the data",
-        }
         return [
             f"n            {self.n}",
             f"d            {self.d}",
             f"nnz          {self.nnz}",
             f"loss         {self.loss}" + (f" with l2 = {self.l2:g}" if self.l2 else ""),
             f"batch size   {self.batch_size}",
-            f"order        {self.order}: {orders.get(self.order, 'as given')}",
+            f"order        {self.order}: {describe(self.order)} ({measured} measured, seed {self.seed})",
         ]
 
     def _accuracy(self) -> str:
@@ -113,67 +109,23 @@ class Constants:
 class SmoothConstants(Constants):
     """L, Lhat and Ltil of a smooth problem; with l2 > 0, those of the regularised problem (Lhat and Ltil as upper bounds)."""
 
-    _REPORTED = (
-        "L",
-        "lhat_mean",
-        "lhat_std",
-        "lhat_min",
-        "lhat_max",
-        "ltil_mean",
-        "ltil_max",
-        "l_over_lhat",
-        "mean_l_over_lhat",
-        "l_over_ltil",
-        "full_gradient_constant",
-        "predicted_lhat",
-        "step_size_limit",
-        "safe_step_size_limit",
-    )
+    _STATISTICS = ("L", "lhat_mean", "lhat_std", "lhat_min", "lhat_max", "ltil_mean", "ltil_max")
+    _RATIOS = ("l_over_lhat", "mean_l_over_lhat", "l_over_ltil", "full_gradient_constant", "predicted_lhat")
+    _REPORTED = (*_STATISTICS, *_RATIOS, "step_size_limit", "safe_step_size_limit")
+
+    lhat = property(lambda self: self.hat, doc="Lhat_pi of each permutation (equation 4 of the paper).")
+    ltil = property(lambda self: self.til, doc="Ltil_pi of each permutation (equation 4 of the paper).")
+    lhat_mean = _statistic(np.mean, "hat", "The mean of Lhat_pi over the permutations.")
+    lhat_std = _statistic(_std, "hat", "The standard deviation of Lhat_pi over the permutations.")
+    lhat_min = _statistic(np.min, "hat", "The smallest Lhat_pi.")
+    lhat_max = _statistic(np.max, "hat", "The largest Lhat_pi.")
+    ltil_mean = _statistic(np.mean, "til", "The mean of Ltil_pi over the permutations.")
+    ltil_max = _statistic(np.max, "til", "The largest Ltil_pi.")
 
     @property
     def L(self) -> float:
         """max_i L_i|a_i|^2, the constant of earlier theory."""
         return self.largest_sample
-
-    @property
-    def lhat(self) -> Vector:
-        """Lhat_pi of each permutation (Eq. 8)."""
-        return self.hat
-
-    @property
-    def ltil(self) -> Vector:
-        """Ltil_pi of each permutation (Eq. 8)."""
-        return self.til
-
-    @property
-    def lhat_mean(self) -> float:
-        """The mean of Lhat_pi over the permutations."""
-        return float(self.hat.mean())
-
-    @property
-    def lhat_std(self) -> float:
-        """The standard deviation of Lhat_pi over the permutations."""
-        return self._hat_std
-
-    @property
-    def lhat_min(self) -> float:
-        """The smallest Lhat_pi."""
-        return float(self.hat.min())
-
-    @property
-    def lhat_max(self) -> float:
-        """The largest Lhat_pi."""
-        return float(self.hat.max())
-
-    @property
-    def ltil_mean(self) -> float:
-        """The mean of Ltil_pi over the permutations."""
-        return float(self.til.mean())
-
-    @property
-    def ltil_max(self) -> float:
-        """The largest Ltil_pi."""
-        return float(self.til.max())
 
     @property
     def l_over_lhat(self) -> float:
@@ -198,13 +150,13 @@ class SmoothConstants(Constants):
     @property
     def step_size_limit(self) -> float:
         """The largest step that Theorems 1 and 2 allow for every permutation that was measured."""
-        return theory.step_size_limit(self.n, self.batch_size, float(np.max(self.hat * self.til)), 1.0)
+        return formulas.step_size_limit(self.n, self.batch_size, float(np.max(self.hat * self.til)), 1.0)
 
     @property
     def safe_step_size_limit(self) -> float:
         """The largest step that the theorems allow for every permutation there is, by the bounds that hold for all of them."""
         ltil_bound = min(self.L, self.n / self.batch_size * self.full_gradient_constant)
-        return theory.step_size_limit(self.n, self.batch_size, self.full_gradient_constant, ltil_bound)
+        return formulas.step_size_limit(self.n, self.batch_size, self.full_gradient_constant, ltil_bound)
 
     def __str__(self) -> str:
         lines = [
@@ -224,66 +176,23 @@ class SmoothConstants(Constants):
 class LipschitzConstants(Constants):
     """G, Ghat, Gtil and Gbar of a Lipschitz loss. An l2 term is not part of them: it is not Lipschitz."""
 
-    _REPORTED = (
-        "G",
-        "ghat_mean",
-        "ghat_std",
-        "ghat_min",
-        "ghat_max",
-        "gtil_mean",
-        "gtil_max",
-        "gbar",
-        "g_squared_over_ghat",
-        "g_squared_over_gtil",
-        "full_gradient_constant",
-        "predicted_ghat",
-        "step_size_factor",
-    )
+    _STATISTICS = ("G", "ghat_mean", "ghat_std", "ghat_min", "ghat_max", "gtil_mean", "gtil_max", "gbar")
+    _RATIOS = ("g_squared_over_ghat", "g_squared_over_gtil", "full_gradient_constant", "predicted_ghat")
+    _REPORTED = (*_STATISTICS, *_RATIOS, "step_size_factor")
+
+    ghat = property(lambda self: self.hat, doc="Ghat_pi of each permutation.")
+    gtil = property(lambda self: self.til, doc="Gtil_pi of each permutation.")
+    ghat_mean = _statistic(np.mean, "hat", "The mean of Ghat_pi over the permutations.")
+    ghat_std = _statistic(_std, "hat", "The standard deviation of Ghat_pi over the permutations.")
+    ghat_min = _statistic(np.min, "hat", "The smallest Ghat_pi.")
+    ghat_max = _statistic(np.max, "hat", "The largest Ghat_pi.")
+    gtil_mean = _statistic(np.mean, "til", "The mean of Gtil_pi over the permutations.")
+    gtil_max = _statistic(np.max, "til", "The largest Gtil_pi.")
 
     @property
     def G(self) -> float:
         """max_i G_i|a_i|, the Lipschitz constant of a sample; Ghat, Gtil and Gbar are on the scale of its square."""
         return sqrt(self.largest_sample)
-
-    @property
-    def ghat(self) -> Vector:
-        """Ghat_pi of each permutation."""
-        return self.hat
-
-    @property
-    def gtil(self) -> Vector:
-        """Gtil_pi of each permutation."""
-        return self.til
-
-    @property
-    def ghat_mean(self) -> float:
-        """The mean of Ghat_pi over the permutations."""
-        return float(self.hat.mean())
-
-    @property
-    def ghat_std(self) -> float:
-        """The standard deviation of Ghat_pi over the permutations."""
-        return self._hat_std
-
-    @property
-    def ghat_min(self) -> float:
-        """The smallest Ghat_pi."""
-        return float(self.hat.min())
-
-    @property
-    def ghat_max(self) -> float:
-        """The largest Ghat_pi."""
-        return float(self.hat.max())
-
-    @property
-    def gtil_mean(self) -> float:
-        """The mean of Gtil_pi over the permutations."""
-        return float(self.til.mean())
-
-    @property
-    def gtil_max(self) -> float:
-        """The largest Gtil_pi."""
-        return float(self.til.max())
 
     @property
     def gbar(self) -> float:
@@ -308,7 +217,7 @@ class LipschitzConstants(Constants):
     @property
     def step_size_factor(self) -> float:
         """The best constant step for K epochs from a distance D is this times D / sqrt(K) (Theorem 3)."""
-        return theory.lipschitz_step_factor(self.n, self.batch_size, self.gbar)
+        return formulas.lipschitz_step_factor(self.n, self.batch_size, self.gbar)
 
     def __str__(self) -> str:
         lines = [

@@ -4,17 +4,15 @@ n samples, batch size b, m = ceil(n / b) batches (the last may be short), steps 
 D = |x_0 - x*|, sigma^2 = (1/n) sum_i |grad f_i(x*)|^2, dual_norm = |y*|_{Λ^-1}. Where b divides n the formulas are those of the
 paper; beta(n, b) and variance_factor(n, b) carry them to a short last batch. Every bound is on the gap f(x_hat) - min f.
 
+For smooth losses the bound is (b D^2/(2n) + sum eta^3 noise) / H_K. Theorems 1 and 2 differ in the noise alone: the functions
+named `_smooth` have that of a random order, those named `_ig` that of a given one, and those named `_with_noise` take any.
+
 A general finite sum has Theorems 4 and 5: Theorems 1 and 2 with the constants of `reshuffle.constants(smoothness=...)`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, inf, pi, sin, sqrt
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from reshuffle.optimum import Optimum
-    from reshuffle.problem import Problem
 
 
 def batches(n: int, batch_size: int) -> int:
@@ -41,6 +39,20 @@ def ordered_norm_ratio(m: int) -> float:
     return 1.0 / (4.0 * m**2 * sin(pi / (4 * m + 2)) ** 2)
 
 
+# --- noise
+
+
+def noise_smooth(n: int, batch_size: int, *, ltil: float, sigma: float) -> float:
+    """Ltil sigma^2 V: what a random order leaves of the noise, in the mean (Theorem 1)."""
+    return ltil * sigma**2 * variance_factor(n, batch_size)
+
+
+def noise_ig(n: int, batch_size: int, *, lhat: float, ltil: float, sigma: float, dual_norm: float) -> float:
+    """min{(m/b) Lhat Ltil |y*|^2, (m-1)^2 Ltil sigma^2}: what the noise can be in any order (Theorem 2)."""
+    m = batches(n, batch_size)
+    return min(m / batch_size * lhat * ltil * dual_norm**2, (m - 1) ** 2 * ltil * sigma**2)
+
+
 # --- steps
 
 
@@ -52,16 +64,22 @@ def step_size_limit(n: int, batch_size: int, lhat: float, ltil: float) -> float:
 
 def step_smooth(n: int, batch_size: int, *, epochs: int, lhat: float, ltil: float, distance: float, sigma: float) -> float:
     """The constant step for a budget of K epochs in a random order (after Theorem 1): the limit, or what balances the bound."""
-    noise = ltil * sigma**2 * variance_factor(n, batch_size)
-    return min(step_size_limit(n, batch_size, lhat, ltil), _balanced(n, batch_size, epochs, distance, noise))
+    noise = noise_smooth(n, batch_size, ltil=ltil, sigma=sigma)
+    return step_with_noise(n, batch_size, epochs=epochs, lhat=lhat, ltil=ltil, distance=distance, noise=noise)
 
 
 def step_ig(
     n: int, batch_size: int, *, epochs: int, lhat: float, ltil: float, distance: float, sigma: float, dual_norm: float
 ) -> float:
     """The constant step for a budget of K epochs in a given order (after Theorem 2)."""
-    noise = _noise_ig(n, batch_size, lhat, ltil, sigma, dual_norm)
-    return min(step_size_limit(n, batch_size, lhat, ltil), _balanced(n, batch_size, epochs, distance, noise))
+    noise = noise_ig(n, batch_size, lhat=lhat, ltil=ltil, sigma=sigma, dual_norm=dual_norm)
+    return step_with_noise(n, batch_size, epochs=epochs, lhat=lhat, ltil=ltil, distance=distance, noise=noise)
+
+
+def step_with_noise(n: int, batch_size: int, *, epochs: int, lhat: float, ltil: float, distance: float, noise: float) -> float:
+    """The limit, or the step at which b D^2 / (2 n eta K) equals eta^2 noise."""
+    limit = step_size_limit(n, batch_size, lhat, ltil)
+    return min(limit, (batch_size * distance**2 / (2.0 * n * epochs * noise)) ** (1.0 / 3.0)) if noise > 0.0 else limit
 
 
 def lipschitz_step_factor(n: int, batch_size: int, gbar: float) -> float:
@@ -74,38 +92,26 @@ def step_lipschitz(n: int, batch_size: int, *, epochs: int, gbar: float, distanc
     return lipschitz_step_factor(n, batch_size, gbar) * distance / sqrt(epochs)
 
 
-def _balanced(n: int, batch_size: int, epochs: int, distance: float, noise: float) -> float:
-    """The step at which b D^2 / (2 n eta K) equals eta^2 noise."""
-    return (batch_size * distance**2 / (2.0 * n * epochs * noise)) ** (1.0 / 3.0) if noise > 0.0 else inf
-
-
-def _noise_ig(n: int, batch_size: int, lhat: float, ltil: float, sigma: float, dual_norm: float) -> float:
-    m = batches(n, batch_size)
-    return min(m / batch_size * lhat * ltil * dual_norm**2, (m - 1) ** 2 * ltil * sigma**2)
-
-
 # --- bounds
 
 
 def bound_smooth(n: int, batch_size: int, *, steps: Sequence[float], ltil: float, distance: float, sigma: float) -> float:
     """Theorem 1 (RR and SO, in expectation): (b D^2/(2n) + sum eta^3 Ltil sigma^2 V) / H_K. Steps must be within the limit."""
-    noise = ltil * sigma**2 * variance_factor(n, batch_size)
-    return (_travel(n, batch_size, distance) + noise * _powers(steps, 3)) / _powers(steps, 1)
+    return bound_with_noise(
+        n, batch_size, steps=steps, distance=distance, noise=noise_smooth(n, batch_size, ltil=ltil, sigma=sigma)
+    )
 
 
 def bound_ig(
-    n: int,
-    batch_size: int,
-    *,
-    steps: Sequence[float],
-    lhat: float,
-    ltil: float,
-    distance: float,
-    sigma: float,
-    dual_norm: float,
+    n: int, batch_size: int, *, steps: Sequence[float], lhat: float, ltil: float, distance: float, sigma: float, dual_norm: float
 ) -> float:
     """Theorem 2 (a given order, no expectation), with the constants of that order. Steps must be within the limit."""
-    noise = _noise_ig(n, batch_size, lhat, ltil, sigma, dual_norm)
+    noise = noise_ig(n, batch_size, lhat=lhat, ltil=ltil, sigma=sigma, dual_norm=dual_norm)
+    return bound_with_noise(n, batch_size, steps=steps, distance=distance, noise=noise)
+
+
+def bound_with_noise(n: int, batch_size: int, *, steps: Sequence[float], distance: float, noise: float) -> float:
+    """(b D^2/(2n) + sum eta^3 noise) / H_K. Steps must be within the limit."""
     return (_travel(n, batch_size, distance) + noise * _powers(steps, 3)) / _powers(steps, 1)
 
 
@@ -128,16 +134,16 @@ def _powers(steps: Sequence[float], power: int) -> float:
 
 def evaluations_smooth(eps: float, n: int, batch_size: int, *, lhat: float, ltil: float, distance: float, sigma: float) -> float:
     """Gradient evaluations nK that bring E[gap] to eps in a random order, with the step `step_smooth` (Theorem 1)."""
-    noise = ltil * sigma**2 * variance_factor(n, batch_size)
-    return max(*_evaluations(eps, n, batch_size, lhat, ltil, distance, noise))
+    noise = noise_smooth(n, batch_size, ltil=ltil, sigma=sigma)
+    return max(evaluations_with_noise(eps, n, batch_size, lhat=lhat, ltil=ltil, distance=distance, noise=noise))
 
 
 def evaluations_ig(
     eps: float, n: int, batch_size: int, *, lhat: float, ltil: float, distance: float, sigma: float, dual_norm: float
 ) -> float:
     """Gradient evaluations nK that bring the gap to eps in a given order, with the step `step_ig` (Theorem 2)."""
-    noise = _noise_ig(n, batch_size, lhat, ltil, sigma, dual_norm)
-    return sum(_evaluations(eps, n, batch_size, lhat, ltil, distance, noise))
+    noise = noise_ig(n, batch_size, lhat=lhat, ltil=ltil, sigma=sigma, dual_norm=dual_norm)
+    return sum(evaluations_with_noise(eps, n, batch_size, lhat=lhat, ltil=ltil, distance=distance, noise=noise))
 
 
 def evaluations_lipschitz(eps: float, n: int, batch_size: int, *, gbar: float, distance: float) -> float:
@@ -145,8 +151,8 @@ def evaluations_lipschitz(eps: float, n: int, batch_size: int, *, gbar: float, d
     return 4.0 * n * batch_size / beta(n, batch_size) * gbar * distance**2 / eps**2
 
 
-def _evaluations(
-    eps: float, n: int, batch_size: int, lhat: float, ltil: float, distance: float, noise: float
+def evaluations_with_noise(
+    eps: float, n: int, batch_size: int, *, lhat: float, ltil: float, distance: float, noise: float
 ) -> tuple[float, float]:
     """For small and for large K: each part of the bound is then at most eps/2."""
     few = n * batch_size / beta(n, batch_size) * sqrt(2.0 * lhat * ltil) * distance**2 / eps
@@ -175,23 +181,26 @@ def tightest_smooth(
 
     `evaluations_smooth` is the paper's closed form; it asks each part of the bound to be eps/2, and so for two to three times more.
     """
-    noise = ltil * sigma**2 * variance_factor(n, batch_size)
-    return _tightest(eps, _travel(n, batch_size, distance), noise, step_size_limit(n, batch_size, lhat, ltil))
+    noise = noise_smooth(n, batch_size, ltil=ltil, sigma=sigma)
+    return tightest_with_noise(eps, n, batch_size, lhat=lhat, ltil=ltil, distance=distance, noise=noise)
 
 
 def tightest_ig(
     eps: float, n: int, batch_size: int, *, lhat: float, ltil: float, distance: float, sigma: float, dual_norm: float
 ) -> tuple[int, float]:
     """The same for Theorem 2."""
-    noise = _noise_ig(n, batch_size, lhat, ltil, sigma, dual_norm)
-    return _tightest(eps, _travel(n, batch_size, distance), noise, step_size_limit(n, batch_size, lhat, ltil))
+    noise = noise_ig(n, batch_size, lhat=lhat, ltil=ltil, sigma=sigma, dual_norm=dual_norm)
+    return tightest_with_noise(eps, n, batch_size, lhat=lhat, ltil=ltil, distance=distance, noise=noise)
 
 
-def _tightest(eps: float, travel: float, noise: float, limit: float) -> tuple[int, float]:
-    """The least K for which travel/(step K) + step^2 noise <= eps at the best step up to the limit.
+def tightest_with_noise(
+    eps: float, n: int, batch_size: int, *, lhat: float, ltil: float, distance: float, noise: float
+) -> tuple[int, float]:
+    """The least K for which b D^2/(2 n step K) + step^2 noise <= eps at the best step up to the limit, and that step.
 
-    At the least K the two meet: eps is reached with step^2 noise <= eps/3, since the best step makes noise half of travel.
+    At the least K the two meet: eps is reached with step^2 noise <= eps/3, since the best step makes noise half of the rest.
     """
+    travel, limit = _travel(n, batch_size, distance), step_size_limit(n, batch_size, lhat, ltil)
     if travel == 0.0:
         return 1, limit
     step = min(limit, sqrt(eps / (3.0 * noise)) if noise > 0.0 else inf)
@@ -239,14 +248,3 @@ def prior_bound(n: int, *, epochs: int, L: float, distance: float, sigma: float,
     step = 1.0 / (n * L)
     noise = L * sigma**2 * (n / 6.0 if order != "ig" else float(n) ** 2)
     return distance**2 / (2.0 * n * step * epochs) + step**2 * noise
-
-
-def measure(problem: "Problem", x0: Any = None) -> "Optimum":
-    """Solve the problem to high accuracy and measure what the bounds need, from the starting point x0 (zero if not given).
-
-    Smooth losses are solved by L-BFGS and Newton steps, losses made of straight pieces without l2 by a linear program. A loss with
-    kinks together with l2 is refused, as no theorem covers it.
-    """
-    from reshuffle.optimum import measure as measured
-
-    return measured(problem, x0)
