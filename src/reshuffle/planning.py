@@ -13,11 +13,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from reshuffle import __version__, theory
-from reshuffle._checks import whole_number
 from reshuffle.losses import Loss
 from reshuffle.optimum import Optimum, measure
 from reshuffle.problem import Problem
 from reshuffle.spectral import SmoothConstants, constants_by_batch_size
+from reshuffle.validation import whole_number
 
 _WITHIN = 1.1
 _FEW_ENTRIES = 2_000_000  # up to here the problem is solved again with scaled features, to see what that would gain

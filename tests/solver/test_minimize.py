@@ -259,6 +259,8 @@ def test_algorithm_2_refuses_what_it_cannot_use():
 
     with pytest.raises(ValueError, match="smoothness has shape"):
         rs.minimize_sum(grad, [1.0, 2.0], 3, [0.0])
+    with pytest.raises(ValueError, match=r"batch_size=4 is larger than the 3 functions of the sum; use 1\.\.3"):
+        rs.minimize_sum(grad, 1.0, 3, [1.0], batch_size=4)
     with pytest.raises(ValueError, match="needs the optimum"):
         rs.minimize_sum(grad, 1.0, 3, [1.0], step_size="budget")
     with pytest.raises(rs.DivergenceError, match="after epoch"):

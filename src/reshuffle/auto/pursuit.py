@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from reshuffle._checks import starting_point, whole_number
 from reshuffle.auto.dual import dual_passes
 from reshuffle.auto.newton import FEW_FEATURES, newton
 from reshuffle.auto.progress import Constant, Progress, Solution
@@ -19,6 +18,7 @@ from reshuffle.auto.span import FEW_ROWS, Span
 from reshuffle.certificate import lower_bound
 from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
+from reshuffle.validation import starting_point, whole_number
 
 Vector = NDArray[np.float64]
 

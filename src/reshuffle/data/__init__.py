@@ -6,11 +6,11 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from reshuffle._checks import refuse_non_finite
 from reshuffle.data import arrays, tables
 from reshuffle.data._files import kind
 from reshuffle.data.bundled import NAMES, read_bundled
 from reshuffle.data.registry import DATASETS, check_shape, get_dataset, locate
+from reshuffle.validation import refuse_non_finite
 
 __all__ = ["Data", "load", "load_named"]
 

@@ -21,13 +21,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from reshuffle._checks import whole_number
 from reshuffle.epoch import Epoch
 from reshuffle.estimators import training
 from reshuffle.estimators.training import Trained
 from reshuffle.losses import LOSSES, Loss, Task, get_loss
 from reshuffle.orders import Order, make_order
 from reshuffle.problem import Problem
+from reshuffle.validation import whole_number
 
 Vector = NDArray[np.float64]
 
@@ -140,7 +140,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
                 return training.train_auto(column, tol=self.tol, max_iter=self.max_iter, x0=start, seed=seed, report=report)
 
         else:
-            rule, batch_size = make_order(self.order, problem.n, seed), whole_number("batch_size", self.batch_size, 1, problem.n)
+            rule = make_order(self.order, problem.n, seed)
+            batch_size = whole_number("batch_size", self.batch_size, 1, problem.n, "rows of the data")
             step_size: Any = self.step_size
             if isinstance(step_size, str) and step_size == "theory" and problem.smoothness is not None:
                 # It does not look at the labels, so it is the same for all columns.
@@ -164,7 +165,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         number, seed = len(histories[0]) + 1, self._seed()
         sgd = self.solver == "sgd"
         rule = make_order(self.order if sgd else "rr", problem.n, seed)
-        batch_size = whole_number("batch_size", self.batch_size, 1, problem.n) if sgd else 1
+        batch_size = whole_number("batch_size", self.batch_size, 1, problem.n, "rows of the data") if sgd else 1
 
         def train_column(k: int) -> Trained:
             column, x = columns.problem(k, problem), starts[k]

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from reshuffle import __version__, theory
-from reshuffle._checks import whole_number
 from reshuffle._output import write_whole
 from reshuffle.data import Data
 from reshuffle.experiments.table1 import Complexity, complexities
@@ -18,6 +17,7 @@ from reshuffle.problem import Problem
 from reshuffle.reporting.convergence import LARGEST, Convergence, converge
 from reshuffle.reporting.dataset import Dataset, Distribution, describe, distribution
 from reshuffle.spectral import SmoothConstants, constants_by_batch_size
+from reshuffle.validation import whole_number
 
 _SELECTABLE = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # times eps: what the page lets its reader choose
 _TABLED = (100.0, 10.0, 1.0)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reshuffle import __version__
-from reshuffle._checks import starting_point, whole_number
 from reshuffle.certificate import duality_gap
 from reshuffle.epoch import Epoch
 from reshuffle.optimum import Optimum, measure
@@ -25,6 +24,7 @@ from reshuffle.solver.passes import Passes
 from reshuffle.solver.run import DivergenceError, Run
 from reshuffle.solver.steps import StepSize, plan_steps
 from reshuffle.spectral.journal import data_hash
+from reshuffle.validation import starting_point, whole_number
 
 Vector = NDArray[np.float64]
 
@@ -89,7 +89,7 @@ def minimize(
     """
     epochs = whole_number("epochs", epochs, 1)
     seed = whole_number("seed", seed, 0)
-    batch_size = whole_number("batch_size", batch_size, 1, problem.n)
+    batch_size = whole_number("batch_size", batch_size, 1, problem.n, "rows of the data")
     evaluate_every = whole_number("evaluate_every", evaluate_every, 1)
     rule = make_order(order, problem.n, seed)
     x = starting_point(x0, problem.dimension)
