@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle import theory
-from reshuffle.experiments.tables import Table
+from reshuffle.experiments.typesetting import Table
 from reshuffle.optimum import Optimum
 from reshuffle.problem import Problem
 from reshuffle.spectral import LipschitzConstants, constants

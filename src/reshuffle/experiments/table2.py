@@ -4,9 +4,9 @@ from math import floor, isqrt, log, log10, sqrt
 from pathlib import Path
 
 from reshuffle.data.registry import DATASETS, locate
-from reshuffle.experiments.measure import Matrix, Results, Task
+from reshuffle.experiments.measurements import Matrix, Results, Task
 from reshuffle.experiments.paper import TABLE_2
-from reshuffle.experiments.tables import Table
+from reshuffle.experiments.typesetting import Table
 from reshuffle.spectral import SmoothConstants
 
 _SWEEP_PERMUTATIONS = 100  # of the columns for b > 1, where the spread is small
