@@ -6,7 +6,7 @@ the theorem then says how many gradient evaluations bring f - min f to eps; the 
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import ceil, isfinite
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from reshuffle import __version__, theory
 from reshuffle.losses import Loss
 from reshuffle.optimum import Optimum, measure
 from reshuffle.problem import Problem
+from reshuffle.records import finite
 from reshuffle.spectral import SmoothConstants, constants_by_batch_size
 from reshuffle.validation import whole_number
 
@@ -300,12 +301,3 @@ def _sorted_labels(problem: Problem) -> list[str]:
     if problem.n < 20 or apart == 0.0 or changes > 0.3 * apart:
         return []
     return ["the labels are sorted in the file; its own order is a poor one to train in"]
-
-
-def finite(value: Any) -> Any:
-    """The same, with None in place of every number that JSON has no word for."""
-    if isinstance(value, dict):
-        return {key: finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(entry) for entry in value]
-    return None if isinstance(value, float) and not isfinite(value) else value

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from reshuffle import __version__, theory
-from reshuffle._output import write_whole
 from reshuffle.data import Data
 from reshuffle.experiments.table1 import Complexity, complexities
 from reshuffle.losses import Loss, get_loss
-from reshuffle.planning import Choice, Plan, Survey, check_eps, check_l2, finite, plan_from, recommend, survey
+from reshuffle.planning import Choice, Plan, Survey, check_eps, check_l2, plan_from, recommend, survey
 from reshuffle.problem import Problem
+from reshuffle.records import finite, write_file
 from reshuffle.reporting.convergence import LARGEST, Convergence, converge
 from reshuffle.reporting.dataset import Dataset, Distribution, describe, distribution
 from reshuffle.spectral import SmoothConstants, constants_by_batch_size
@@ -103,7 +103,7 @@ class Report:
 
     def save(self, path: Any) -> None:
         """Write the page. An earlier one stays as it is until the new one is complete."""
-        write_whole(path, self.html())
+        write_file(path, self.html())
 
 
 def report(

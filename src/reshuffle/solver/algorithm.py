@@ -6,6 +6,7 @@ checkpoint it can be stopped at any moment and goes on to the same numbers.
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,10 @@ from reshuffle.epoch import Epoch
 from reshuffle.optimum import Optimum, measure
 from reshuffle.orders import Order, Permutations, make_order
 from reshuffle.problem import Problem
-from reshuffle.solver.checkpoint import Checkpoint
+from reshuffle.records import Checkpoint, data_hash
 from reshuffle.solver.passes import Passes
 from reshuffle.solver.run import DivergenceError, Run
 from reshuffle.solver.steps import StepSize, plan_steps
-from reshuffle.spectral.journal import data_hash
 from reshuffle.validation import starting_point, whole_number
 
 Vector = NDArray[np.float64]
@@ -98,17 +98,13 @@ def minimize(
     start = x.copy()
     known = cache(lambda: optimum or measure(problem, start))
     steps, constants = plan_steps(step_size, problem, rule, batch_size=batch_size, epochs=epochs, safe=safe, optimum=known)
-    saved = None
+    keeping: AbstractContextManager[Checkpoint | None] = nullcontext()
     if checkpoint is not None:
-        saved = Checkpoint(checkpoint, _settings(problem, rule, batch_size, steps, average, evaluate_every, x))
+        keeping = Checkpoint.open(checkpoint, _settings(problem, rule, batch_size, steps, average, evaluate_every, x))
 
     passes = Passes(problem, rule, batch_size)
     dual = np.zeros(problem.n)
     history: list[Epoch] = []
-    stored = None if saved is None else saved.load()
-    if stored is not None:
-        arrays, history = stored
-        x[:], dual[:], mean.total, mean.weight = arrays["x"], arrays["dual"], arrays["total"], float(arrays["weight"])
 
     def evaluate(epoch: int) -> tuple[float | None, float | None]:
         if (epoch + 1) % evaluate_every and epoch + 1 < epochs:
@@ -122,7 +118,12 @@ def minimize(
         if callback is not None:
             callback(record)
 
-    run_epochs(x, steps, mean, history, lambda epoch, step: passes.run(epoch, step, x, dual), evaluate, finished)
+    with keeping as saved:
+        stored = None if saved is None else saved.load()
+        if stored is not None:
+            arrays, history[:] = stored
+            x[:], dual[:], mean.total, mean.weight = arrays["x"], arrays["dual"], arrays["total"], float(arrays["weight"])
+        run_epochs(x, steps, mean, history, lambda epoch, step: passes.run(epoch, step, x, dual), evaluate, finished)
     return Run(
         x=mean.point(x),
         last=x,

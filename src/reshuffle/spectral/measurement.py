@@ -19,9 +19,9 @@ from reshuffle import __version__, theory
 from reshuffle.orders import Order
 from reshuffle.orders.streams import Stream, generator
 from reshuffle.problem import Problem
+from reshuffle.records import data_hash
 from reshuffle.spectral import lanczos
 from reshuffle.spectral.batches import largest_batch
-from reshuffle.spectral.journal import data_hash
 from reshuffle.spectral.rows import Arranged, batch_starts, make_rows
 
 Vector = NDArray[np.float64]

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from reshuffle.losses import Unit
 from reshuffle.orders import Order, make_order
 from reshuffle.problem import Problem
-from reshuffle.spectral.journal import Journal
+from reshuffle.records import Journal
 from reshuffle.spectral.measurement import Measurement, Sample, Whole
 from reshuffle.spectral.result import LipschitzConstants, SmoothConstants
 from reshuffle.validation import whole_number
@@ -90,7 +90,7 @@ def constants(
     with ExitStack() as stack:
         stack.enter_context(threadpool_limits(1, user_api="blas"))
         measurement = Measurement(Whole(problem, rule, tol=tol, share=share), batch_size)
-        journal = None if out is None else stack.enter_context(Journal(out, measurement.header()))
+        journal = None if out is None else stack.enter_context(Journal.open(out, measurement.header()))
         samples = _measure_all(measurement, requested, jobs, journal, callback)
     return _result(measurement, samples, requested, failure_probability, time.perf_counter() - began)
 
