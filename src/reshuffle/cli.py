@@ -222,8 +222,8 @@ def fit(
     import numpy as np
 
     from reshuffle import models
-    from reshuffle._output import check_output
     from reshuffle.estimators.from_data import fit as fit_data
+    from reshuffle.records import check_output
 
     check_output(out, "--out")
     data = reshuffle.load(path, target=target, n_features=features)

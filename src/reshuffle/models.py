@@ -15,11 +15,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from reshuffle import __version__
-from reshuffle._output import write_whole
 from reshuffle.estimators import CertifiedClassifier, CertifiedRegressor, ShuffledSGDClassifier, ShuffledSGDRegressor
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import LOSSES, get_loss
+from reshuffle.records import write_file
 
 FORMAT = "reshuffle model"
 FORMAT_VERSION = 2
@@ -58,7 +58,7 @@ def save(model: Model, path: str | Path) -> None:
         "certified_relative_gap": _plain(model.relative_gap_),
     }
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(value, allow_nan=False)}" for name, value in content.items())
-    write_whole(path, f"{{\n{lines}\n}}\n")
+    write_file(path, f"{{\n{lines}\n}}\n")
 
 
 def load(path: str | Path) -> Model:

@@ -6,18 +6,18 @@ the theorem then says how many gradient evaluations bring f - min f to eps; the 
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from reshuffle import __version__
-from reshuffle._checks import whole_number
 from reshuffle.optimum import Optimum, measure
 from reshuffle.orders import describe, make_order
 from reshuffle.problem import Problem
+from reshuffle.records import finite
 from reshuffle.spectral import constants_by_batch_size
 from reshuffle.theory import Theorem, theorem_for
+from reshuffle.validation import whole_number
 
 _WITHIN = 1.1
 _FEW_ENTRIES = 2_000_000  # up to here the problem is solved again with scaled features, to see what that would gain
@@ -276,12 +276,3 @@ def _sorted_labels(problem: Problem) -> list[str]:
     if problem.n < 20 or apart == 0.0 or changes > 0.3 * apart:
         return []
     return ["the labels are sorted in the file; its own order is a poor one to train in"]
-
-
-def finite(value: Any) -> Any:
-    """The same, with None in place of every number that JSON has no word for."""
-    if isinstance(value, dict):
-        return {key: finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(entry) for entry in value]
-    return None if isinstance(value, float) and not isfinite(value) else value

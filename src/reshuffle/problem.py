@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from reshuffle.losses import Loss, get_loss, loops
 from reshuffle.losses.base import compiled
 from reshuffle.rows import Rows, as_rows
+from reshuffle.validation import labels_for, row_weights
 from reshuffle.vectors import dot
 
 Vector = NDArray[np.float64]
@@ -47,8 +48,8 @@ class Problem:
         self.l2 = float(l2)
         self.fit_intercept = bool(fit_intercept)
         self.rows: Rows = as_rows(X).with_intercept(self.fit_intercept)
-        self.y = _as_labels(y, self.rows.n, self.loss)
-        self.sample_weight = _as_weights(sample_weight, self.rows.n)
+        self.y = labels_for(self.loss, y, self.rows.n)
+        self.sample_weight = row_weights(sample_weight, self.rows.n)
         if not self.sample_weight.all():
             kept = np.flatnonzero(self.sample_weight)
             self.rows = self.rows.take(kept).with_intercept(self.fit_intercept)
@@ -194,54 +195,3 @@ class Problem:
 
     def __repr__(self) -> str:
         return f"Problem({self.rows}, loss={self.loss}, l2={self.l2:g}, fit_intercept={self.fit_intercept})"
-
-
-def _as_labels(y: ArrayLike | None, n: int, loss: Loss) -> Vector | None:
-    if y is None:
-        if loss.task == "any":
-            return None
-        raise ValueError(f"loss={str(loss)!r} needs labels y; pass them, or use loss='unit' for constants of the data alone")
-    labels: NDArray[Any] = np.asarray(y)
-    if labels.shape != (n,):
-        raise ValueError(f"y has shape {labels.shape}; X has {n} rows, so it must have shape ({n},)")
-    if loss.task == "any":
-        return None
-    if loss.task == "classification":
-        return _as_signs(labels, loss)
-    try:
-        numbers = labels.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"y holds {labels[0]!r}, which is no number; loss={str(loss)!r} predicts numbers") from None
-    finite = np.isfinite(numbers)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise ValueError(f"y holds {numbers[row]} in row {row} (counted from 0); remove such rows first")
-    return numbers
-
-
-def _as_signs(labels: NDArray[Any], loss: Loss) -> Vector:
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        row = int(np.argmin(np.isfinite(labels)))
-        raise ValueError(f"y holds {labels[row]} in row {row} (counted from 0); remove such rows first")
-    if labels.dtype.kind in "if" and (np.abs(labels) == 1).all():
-        return labels.astype(np.float64)
-    classes = np.unique(labels)
-    if len(classes) == 2:
-        return np.where(labels == classes[1], 1.0, -1.0)
-    remedy = "pass y == c for the class c of interest" if len(classes) > 2 else "a single class cannot be told apart"
-    raise ValueError(f"y has {len(classes)} classes; loss={str(loss)!r} takes two: {remedy}")
-
-
-def _as_weights(sample_weight: ArrayLike | None, n: int) -> Vector:
-    if sample_weight is None:
-        return np.ones(n)
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weights.shape}; X has {n} rows, so it must have shape ({n},)")
-    bad = ~(np.isfinite(weights) & (weights >= 0.0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"sample_weight holds {weights[row]} in row {row} (counted from 0); use zero or positive numbers")
-    if not weights.any():
-        raise ValueError("sample_weight is zero everywhere; at least one row must count")
-    return weights

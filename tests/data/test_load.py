@@ -1,12 +1,16 @@
 """Every other format, named datasets, and mistakes."""
 
 import gzip
+import json
+import sys
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import reshuffle as rs
+from reshuffle import cli
+from reshuffle.data import READERS, Reader
 
 
 def test_npy_and_npz(tmp_path):
@@ -117,3 +121,28 @@ def test_options_that_do_not_apply_are_refused(tmp_path):
         rs.load("digits", n_features=3)
     with pytest.raises(ValueError, match="is a folder"):
         rs.load(tmp_path)
+
+
+def test_a_new_format_is_one_entry(tmp_path, monkeypatch, capsys):
+    def read_rows(path):
+        table = np.loadtxt(path, ndmin=2)
+        return table[:, :-1], table[:, -1]
+
+    path = tmp_path / "toy.ROWS"
+    path.write_text("1 2 -1\n3 4 1\n5 7 1\n")
+    with monkeypatch.context() as patched:
+        patched.setitem(READERS, ".rows", Reader(read_rows))
+        data = rs.load(path)
+        np.testing.assert_array_equal(data.X, [[1, 2], [3, 4], [5, 7]])
+        for option in ({"target": 0}, {"n_features": 3}):
+            with pytest.raises(ValueError, match="only"):
+                rs.load(path, **option)
+        want = rs.constants(rs.Problem(data.X, data.y, loss="logistic"), permutations=3)
+        patched.setattr(sys, "argv", ["reshuffle", "constants", str(path), "--loss", "logistic", "--permutations", "3", "--json"])
+        with pytest.raises(SystemExit) as done:
+            cli.main()
+        assert done.value.code == 0
+        printed = json.loads(capsys.readouterr().out)
+        assert (printed["L"], printed["lhat_mean"]) == (want.L, want.lhat_mean)
+    with pytest.raises(ValueError, match="line 1"):  # svmlight text again
+        rs.load(path)

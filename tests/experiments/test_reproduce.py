@@ -12,9 +12,9 @@ import pytest
 
 from reshuffle import experiments
 from reshuffle.data.registry import locate
-from reshuffle.experiments import figures, paper
-from reshuffle.experiments.measure import Matrix, Task
-from reshuffle.experiments.tables import Table
+from reshuffle.experiments import paper, paper_figures
+from reshuffle.experiments.measurements import Matrix, Task
+from reshuffle.experiments.typesetting import Table
 
 COMMAND = Path(sys.executable).with_name("reshuffle")
 
@@ -97,9 +97,9 @@ def test_a_dataset_that_fails_does_not_stop_the_others(small_data, tmp_path):
 
 
 def test_figures_have_their_exponents_and_both_formats(tmp_path, monkeypatch):
-    monkeypatch.setattr(figures, "SIZES", [1, 50, 200, 400, 600, 800, 1000])
-    monkeypatch.setattr(figures, "GENERATED", 2)
-    monkeypatch.setattr(figures, "PERMUTATIONS", 10)
+    monkeypatch.setattr(paper_figures, "SIZES", [1, 50, 200, 400, 600, 800, 1000])
+    monkeypatch.setattr(paper_figures, "GENERATED", 2)
+    monkeypatch.setattr(paper_figures, "PERMUTATIONS", 10)
     totals, parts = [], []
     outcome = experiments.reproduce("figure1", out=tmp_path, start=totals.append, advance=parts.append)
     exponents = [float(text.split("^")[1].split()[0]) for text in outcome.said]

@@ -1,6 +1,5 @@
 """`reshuffle report`: what it refuses before any work, and that a page is written whole or not at all."""
 
-import os
 import re
 import signal
 import subprocess
@@ -10,7 +9,6 @@ import time
 import pytest
 
 import reshuffle as rs
-from reshuffle._output import check_output, write_whole
 from reshuffle.reporting import check_before_work, page
 from tests.reporting.conftest import COMMAND
 
@@ -66,26 +64,6 @@ def test_a_missing_library_is_named_with_its_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly", None)
     with pytest.raises(ImportError, match=r'pip install "reshuffle\[report\]"'):
         page.require()
-
-
-def test_an_earlier_page_is_never_lost_or_half_overwritten(tmp_path, monkeypatch):
-    out = tmp_path / "report.html"
-    out.write_text("earlier")
-    monkeypatch.setattr(os, "replace", lambda *paths: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        write_whole(out, "later")
-    assert out.read_text() == "earlier"
-    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
-    monkeypatch.undo()
-    write_whole(out, "later")
-    assert out.read_text() == "later"
-
-
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(ValueError, match="cannot be written to"):
-        check_output(tmp_path / "report.html")
 
 
 def test_ctrl_c_leaves_an_earlier_page_as_it_was(tmp_path):

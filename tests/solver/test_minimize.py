@@ -123,21 +123,6 @@ def test_a_resumed_run_gives_the_same_numbers(cancer, tmp_path, order, average):
     assert again.x.tobytes() == whole.x.tobytes()
 
 
-def test_a_checkpoint_of_other_settings_is_refused_and_left_alone(cancer, tmp_path):
-    problem, file = rs.Problem(*cancer), tmp_path / "run.npz"
-    rs.minimize(problem, epochs=2, step_size=0.01, checkpoint=file)
-    before = file.read_bytes()
-    with pytest.raises(ValueError, match="other settings: seed is 0 there and 1 now"):
-        rs.minimize(problem, epochs=2, step_size=0.01, seed=1, checkpoint=file)
-    with pytest.raises(ValueError, match="data_sha256"):
-        rs.minimize(rs.Problem(cancer[0] * 2, cancer[1]), epochs=2, step_size=0.01, checkpoint=file)
-    assert file.read_bytes() == before
-    file.write_text("my notes")
-    with pytest.raises(ValueError, match="no checkpoint of reshuffle"):
-        rs.minimize(problem, epochs=2, step_size=0.01, checkpoint=file)
-    assert file.read_text() == "my notes"
-
-
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -273,6 +258,8 @@ def test_algorithm_2_refuses_what_it_cannot_use():
 
     with pytest.raises(ValueError, match="smoothness has shape"):
         rs.minimize_sum(grad, [1.0, 2.0], 3, [0.0])
+    with pytest.raises(ValueError, match=r"batch_size=4 is larger than the 3 functions of the sum; use 1\.\.3"):
+        rs.minimize_sum(grad, 1.0, 3, [1.0], batch_size=4)
     with pytest.raises(ValueError, match="needs the optimum"):
         rs.minimize_sum(grad, 1.0, 3, [1.0], step_size="budget")
     with pytest.raises(rs.DivergenceError, match="after epoch"):

@@ -66,16 +66,6 @@ def test_the_journal_holds_every_permutation_and_is_resumed(X, tmp_path):
     assert sorted(measured) == list(range(6))
 
 
-def test_a_torn_last_line_is_dropped_even_if_nothing_follows(X, tmp_path):
-    out = tmp_path / "run.jsonl"
-    rs.constants(X, permutations=4, jobs=1, out=out)
-    whole = b"".join(out.read_bytes().splitlines(keepends=True)[:3])
-    out.write_bytes(whole + b'{"permutation": 3, "lh')
-    rs.constants(X, permutations=2, out=out)
-    assert out.read_bytes().startswith(whole)
-    assert all("permutation" in json.loads(line) for line in out.read_text().splitlines()[1:])
-
-
 def test_a_finished_journal_is_extended_but_never_shortened(X, tmp_path):
     out = tmp_path / "run.jsonl"
     rs.constants(X, permutations=3, out=out)
@@ -84,48 +74,6 @@ def test_a_finished_journal_is_extended_but_never_shortened(X, tmp_path):
     fewer = rs.constants(X, permutations=2, out=out)
     assert len(out.read_text().splitlines()) == 6
     np.testing.assert_array_equal(fewer.lhat, more.lhat[:2])
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"seed": 1}, "seed"),
-        ({"batch_size": 2}, "batch_size"),
-        ({"tol": 1e-5}, "tol"),
-        ({"order": "ig"}, "order"),
-        ({"failure_probability": 0.1, "tol": 1e-4}, "failure_probability_each"),
-    ],
-)
-def test_a_journal_of_other_settings_is_refused_and_left_alone(X, tmp_path, change, named):
-    out = tmp_path / "run.jsonl"
-    rs.constants(X, permutations=2, out=out)
-    before = out.read_bytes()
-    with pytest.raises(ValueError, match=f"other settings: {named} is"):
-        rs.constants(X, permutations=2, out=out, **change)
-    assert out.read_bytes() == before
-
-
-def test_a_journal_of_other_data_or_another_file_is_refused(X, tmp_path):
-    out = tmp_path / "run.jsonl"
-    rs.constants(X, permutations=2, out=out)
-    with pytest.raises(ValueError, match="data_sha256"):
-        rs.constants(X * 2.0, permutations=2, out=out)
-    for content in ("my notes\n", "my notes", '{"a": 1}\n', "[1]\n"):
-        out.write_text(content)
-        with pytest.raises(ValueError, match="no journal"):
-            rs.constants(X, permutations=2, out=out)
-        assert out.read_text() == content
-    with pytest.raises(ValueError, match="does not exist"):
-        rs.constants(X, permutations=2, out=tmp_path / "nowhere" / "run.jsonl")
-
-
-def test_a_damaged_line_inside_a_journal_is_named(X, tmp_path):
-    out = tmp_path / "run.jsonl"
-    rs.constants(X, permutations=2, out=out)
-    lines = out.read_text().splitlines()
-    out.write_text("\n".join([lines[0], lines[1][:10], lines[2]]) + "\n")
-    with pytest.raises(ValueError, match="line 2 is damaged"):
-        rs.constants(X, permutations=2, out=out)
 
 
 def test_ctrl_c_returns_what_is_done(X):

@@ -1,5 +1,6 @@
-"""Files and named datasets in, a CSR or dense matrix and its labels out."""
+"""Files and named datasets in, a CSR or dense matrix and its labels out. `READERS` has an entry for each format."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from reshuffle.data.bundled import NAMES, read_bundled
 from reshuffle.data.registry import DATASETS, check_shape, get_dataset, locate
 from reshuffle.rows import in_memory
 
-__all__ = ["Data", "load", "load_named"]
+__all__ = ["READERS", "Data", "Reader", "load", "load_named"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,30 @@ class Data:
         return f"{self.name}: {in_memory(self.X)}" + ("" if self.y is not None else ", no labels")
 
     __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How one format is read."""
+
+    read: Callable[..., tuple[Any, ...]]  #: path and `options` -> X, y (None without labels) and, where columns have names, those
+    options: tuple[str, ...] = ()  #: the arguments of `load` that it takes
+
+
+def _read_svmlight(path: Path, n_features: int | None) -> tuple[Any, Any]:
+    from reshuffle.data.svmlight import read_svmlight  # loads numba
+
+    return read_svmlight(path, n_features)
+
+
+READERS: dict[str, Reader] = {  # by the ending of a file, without that of a compression
+    ".csv": Reader(tables.read_csv, ("target",)),
+    ".parquet": Reader(tables.read_parquet, ("target",)),
+    ".npy": Reader(arrays.read_npy),
+    ".npz": Reader(arrays.read_npz),
+    "": Reader(_read_svmlight, ("n_features",)),  # and every ending that is not here
+}
+_BUNDLED = Reader(lambda path: read_bundled(str(path)))
 
 
 def load(source: str | Path, *, target: str | int | None = None, n_features: int | None = None) -> Data:
@@ -47,13 +72,19 @@ def load(source: str | Path, *, target: str | int | None = None, n_features: int
         raise FileNotFoundError(
             f"there is no file {name!r}, nor a dataset of that name; named are {', '.join((*NAMES, *DATASETS))}"
         )
-    inside = kind(path) if path.exists() else "named"
-    if target is not None and inside not in (".csv", ".parquet"):
-        raise ValueError(f"target={target!r}: {name!r} has no columns to choose from; only csv and parquet files do")
-    if n_features is not None and inside in ("named", ".csv", ".parquet", ".npy", ".npz"):
+    reader = _reader(path) if path.exists() else _BUNDLED
+    if target is not None and "target" not in reader.options:
+        tabular = " and ".join(ending[1:] for ending, entry in READERS.items() if "target" in entry.options)
+        raise ValueError(f"target={target!r}: {name!r} has no columns to choose from; only {tabular} files do")
+    if n_features is not None and "n_features" not in reader.options:
         raise ValueError(f"n_features={n_features}: {name!r} says itself how many it has; only svmlight text does not")
-    X, y, names = _read(inside, path, name, target, n_features)
-    return Data(in_memory(X, name).matrix, y, name, names)
+    given = {"target": target, "n_features": n_features}
+    X, y, *names = reader.read(path, **{option: given[option] for option in reader.options})
+    return Data(in_memory(X, name).matrix, y, name, *names)
+
+
+def _reader(path: Path) -> Reader:
+    return READERS.get(kind(path), READERS[""])
 
 
 def load_named(name: str, data: str | Path | None = None) -> Data:
@@ -62,28 +93,8 @@ def load_named(name: str, data: str | Path | None = None) -> Data:
     path = locate(name, data)
     if path is None:
         raise FileNotFoundError(f"the dataset {name!r} is not present; get it with: reshuffle datasets fetch {name}")
-    text = kind(path) not in (".npy", ".npz")
-    found = load(path, n_features=dataset.d if text else None)
+    found = load(path, n_features=dataset.d if "n_features" in _reader(path).options else None)
     check_shape(dataset, found.X.shape, str(path))
     if found.X.shape[1] < dataset.d:
         found.X.resize((dataset.n, dataset.d))  # svmlight text does not say d where the last features do not occur
     return Data(found.X, found.y, name)
-
-
-def _read(
-    inside: str, path: Path, name: str, target: str | int | None, n_features: int | None
-) -> tuple[Any, Any, list[str] | None]:
-    match inside:
-        case "named":
-            return read_bundled(name)
-        case ".csv":
-            return tables.read_csv(path, target)
-        case ".parquet":
-            return tables.read_parquet(path, target)
-        case ".npy":
-            return *arrays.read_npy(path), None
-        case ".npz":
-            return *arrays.read_npz(path), None
-    from reshuffle.data.svmlight import read_svmlight  # loads numba
-
-    return *read_svmlight(path, n_features), None

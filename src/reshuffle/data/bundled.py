@@ -11,8 +11,4 @@ def read_bundled(name: str) -> tuple[Any, Any, list[str]]:
     from sklearn import datasets
 
     bunch = getattr(datasets, f"load_{name}")()
-    return (
-        np.asarray(bunch.data, dtype=np.float64),
-        np.asarray(bunch.target),
-        [str(f) for f in bunch.feature_names],
-    )
+    return np.asarray(bunch.data, dtype=np.float64), np.asarray(bunch.target), [str(name) for name in bunch.feature_names]

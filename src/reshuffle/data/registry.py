@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from reshuffle.records import write_file
+
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
 _LIBSVM_NOTE = "LIBSVM data collection; see the page of each set for its source and terms"
 _SUFFIXES = (".npz", ".npy", "", ".bz2", ".xz", ".gz", ".svm", ".libsvm", ".txt")
@@ -33,6 +35,7 @@ def _libsvm(name: str, n: int, d: int, path: str, *aliases: str, kind: str = "sv
     return Dataset(name, n, d, f"{LIBSVM}/{path}", kind, _LIBSVM_NOTE, aliases)
 
 
+_CIFAR_NOTE = "Krizhevsky 2009; the training images, 3 x 32 x 32 pixels, one a row, flattened"
 _BROAD = "https://data.broadinstitute.org/bbbc"
 _BROAD_NOTE = "Broad Bioimage Benchmark Collection; images of 696 x 520 pixels, one a row, flattened"
 
@@ -43,14 +46,7 @@ DATASETS: dict[str, Dataset] = {
         _libsvm("a9a", 32561, 123, "binary/a9a"),
         Dataset("BBBC005", 19201, 361920, f"{_BROAD}/BBBC005/BBBC005_v1_images.zip", "images", _BROAD_NOTE + "; public domain"),
         Dataset("BBBC010", 201, 361920, f"{_BROAD}/BBBC010/BBBC010_v2_images.zip", "images", _BROAD_NOTE + "; CC BY-NC-SA 3.0"),
-        Dataset(
-            "cifar10",
-            50000,
-            3072,
-            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-            "cifar",
-            "Krizhevsky 2009; the training images, 3 x 32 x 32 pixels, one a row, flattened",
-        ),
+        Dataset("cifar10", 50000, 3072, "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "cifar", _CIFAR_NOTE),
         _libsvm("duke", 44, 7129, "binary/duke.bz2"),
         _libsvm("e2006train", 16087, 150360, "regression/E2006.train.bz2", "E2006.train"),
         _libsvm("gisette", 6000, 5000, "binary/gisette_scale.bz2", "gisette_scale"),
@@ -111,9 +107,7 @@ def add(name: str, path: str | Path) -> Path:
     known = {**_added(), name: str(file)}
     index = cache_folder() / "added.json"
     index.parent.mkdir(parents=True, exist_ok=True)
-    beside = index.with_suffix(".part")
-    beside.write_text(json.dumps(known, indent=1))
-    os.replace(beside, index)
+    write_file(index, json.dumps(known, indent=1))
     return file
 
 

@@ -72,15 +72,8 @@ def _target_column(path: Path, names: list[str], target: str | int | None) -> in
 def _numbers(path: Path, columns: list[int] | None, has_header: bool) -> Any:
     with open_text(path) as file, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "loadtxt: input contained no data")
-        return np.loadtxt(
-            file,
-            delimiter=",",
-            quotechar='"',
-            comments=None,
-            ndmin=2,
-            skiprows=int(has_header),
-            usecols=columns,
-        )
+        form: dict[str, Any] = {"delimiter": ",", "quotechar": '"', "comments": None, "ndmin": 2}
+        return np.loadtxt(file, **form, skiprows=int(has_header), usecols=columns)
 
 
 def _features(path: Path, names: list[str], features: list[int], has_header: bool) -> Any:

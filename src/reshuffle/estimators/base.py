@@ -22,11 +22,11 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, validate_data
 
-from reshuffle._checks import whole_number
 from reshuffle.epoch import Epoch
 from reshuffle.losses import LOSSES, Loss, Task, get_loss
 from reshuffle.problem import Problem
 from reshuffle.rows import Rows
+from reshuffle.validation import whole_number
 
 Vector = NDArray[np.float64]
 Report = Callable[[Epoch], None]

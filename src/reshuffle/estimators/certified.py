@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from reshuffle._checks import whole_number
 from reshuffle.estimators.base import LinearModel, Report, Trained, Vector
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import Loss
 from reshuffle.problem import Problem
 from reshuffle.solver.certified import solve
+from reshuffle.validation import whole_number
 
 
 class _Certified(LinearModel):

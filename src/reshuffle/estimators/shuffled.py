@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle import theory
-from reshuffle._checks import whole_number
 from reshuffle.epoch import Epoch
 from reshuffle.estimators.base import Columns, LinearModel, Report, Trained, Vector
 from reshuffle.estimators.classification import LinearClassifier
@@ -19,6 +18,7 @@ from reshuffle.problem import Problem
 from reshuffle.solver.certified import solve
 from reshuffle.solver.shuffled import minimize
 from reshuffle.spectral import constants
+from reshuffle.validation import whole_number
 
 
 class _Shuffled(LinearModel):
@@ -53,7 +53,9 @@ class _Shuffled(LinearModel):
         return train
 
     def _rule(self, problem: Problem, seed: int) -> tuple[Order, int]:
-        return make_order(self.order, problem.n, seed), whole_number("batch_size", self.batch_size, 1, problem.n)
+        return make_order(self.order, problem.n, seed), whole_number(
+            "batch_size", self.batch_size, 1, problem.n, "rows of the data"
+        )
 
     @property
     def _asks_theory(self) -> bool:

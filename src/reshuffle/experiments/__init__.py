@@ -11,9 +11,9 @@ from pathlib import Path
 from reshuffle import plots
 from reshuffle.data import Data, load, load_named
 from reshuffle.data.registry import DATASETS
-from reshuffle.experiments import figures, table1, table2
-from reshuffle.experiments.measure import Results, Task, measure
-from reshuffle.experiments.tables import Table
+from reshuffle.experiments import paper_figures, table1, table2
+from reshuffle.experiments.measurements import Results, Task, measure_all
+from reshuffle.experiments.typesetting import Table
 from reshuffle.problem import Problem
 
 TARGETS = ("table1", "table2", "figure1", "figure2", "figure3")
@@ -70,13 +70,13 @@ def reproduce(
         outcome.failures.append(f"{task.key}: {error}")
 
     began = time.perf_counter()
-    results = measure(tasks, journals=folder / "journals", data=source, seed=seed, jobs=jobs, advance=advance, failed=failed)
+    results = measure_all(tasks, journals=folder / "journals", data=source, seed=seed, jobs=jobs, advance=advance, failed=failed)
     makers: dict[str, Callable[[], tuple[list[Path], list[str]]]] = {
         "table1": lambda: _table1(_load(dataset, source), loss, l2, folder, min(permutations, 100), seed),
         "table2": lambda: _table2(results, source, folder),
-        "figure1": lambda: figures.figure1(results, folder),
-        "figure2": lambda: figures.figure2(results, folder),
-        "figure3": lambda: figures.figure3(results, folder, source),
+        "figure1": lambda: paper_figures.figure1(results, folder),
+        "figure2": lambda: paper_figures.figure2(results, folder),
+        "figure3": lambda: paper_figures.figure3(results, folder, source),
     }
     if tasks:
         outcome.summary.append(["measuring", f"{len(results)} of {len(tasks)} measurements", f"{time.perf_counter() - began:.1f}"])
@@ -100,9 +100,9 @@ def _tasks(chosen: tuple[str, ...], data: Path | None, permutations: int) -> lis
     found: dict[str, Task] = {}
     parts: dict[str, Callable[[], list[Task]]] = {
         "table2": lambda: table2.tasks(data, permutations),
-        "figure1": figures.figure1_tasks,
-        "figure2": figures.figure2_tasks,
-        "figure3": lambda: figures.figure3_tasks(data, permutations),
+        "figure1": paper_figures.figure1_tasks,
+        "figure2": paper_figures.figure2_tasks,
+        "figure3": lambda: paper_figures.figure3_tasks(data, permutations),
     }
     for name in chosen:
         for task in parts[name]() if name in parts else ():

@@ -4,7 +4,7 @@ theorem, with earlier work beside them.
 
 from reshuffle import theory
 from reshuffle.complexity import complexities
-from reshuffle.experiments.tables import Table
+from reshuffle.experiments.typesetting import Table
 from reshuffle.problem import Problem
 from reshuffle.spectral import constants
 

@@ -4,9 +4,9 @@ from math import floor, isqrt, log, log10, sqrt
 from pathlib import Path
 
 from reshuffle.data.registry import DATASETS, locate
-from reshuffle.experiments.measure import Matrix, Results, Task
+from reshuffle.experiments.measurements import Matrix, Results, Task
 from reshuffle.experiments.paper import TABLE_2
-from reshuffle.experiments.tables import Table
+from reshuffle.experiments.typesetting import Table
 from reshuffle.spectral import SmoothConstants
 
 _SWEEP_PERMUTATIONS = 100  # of the columns for b > 1, where the spread is small
@@ -46,23 +46,11 @@ def agrees(c: SmoothConstants, name: str) -> bool:
 
 
 def build(results: Results, data: Path | None) -> tuple[Table, Table]:
+    measured = ["dataset", "n", "d", "L/Lhat", "std", "log_n", "log_min(n,d)", "permutations", "seconds"]
     main = Table(
         "table2",
         "L/Lhat over random permutations (b = 1, all L_i = 1), and the paper's value",
-        [
-            "dataset",
-            "n",
-            "d",
-            "L/Lhat",
-            "std",
-            "log_n",
-            "log_min(n,d)",
-            "permutations",
-            "seconds",
-            "paper",
-            "difference",
-            "in s.e.",
-        ],
+        [*measured, "paper", "difference", "in s.e."],
     )
     sweeps = [f"{ratio} b={b}" for b in batch_sizes("a9a") for ratio in ("L/Lhat", "L/Ltil")]
     beyond = Table(

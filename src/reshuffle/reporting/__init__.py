@@ -5,7 +5,7 @@ numbers (what is measured) -> recommendation, sentences, figures (what is said o
 
 from pathlib import Path
 
-from reshuffle._output import check_output
+from reshuffle.records import check_output
 from reshuffle.reporting import page
 from reshuffle.reporting.numbers import Report, check_settings, report
 

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from reshuffle import __version__
-from reshuffle._checks import whole_number
-from reshuffle._output import write_whole
 from reshuffle.complexity import Complexity, complexities
 from reshuffle.data import Data
 from reshuffle.losses import Loss, get_loss
 from reshuffle.orders import make_order
-from reshuffle.planning import Choice, Plan, Survey, check_eps, finite, plan_from, recommend, survey
+from reshuffle.planning import Choice, Plan, Survey, check_eps, plan_from, recommend, survey
 from reshuffle.problem import Problem
+from reshuffle.records import finite, write_file
 from reshuffle.reporting.convergence import LARGEST, Convergence, converge
 from reshuffle.reporting.dataset import Dataset, Distribution, describe, distribution
 from reshuffle.spectral import constants_by_batch_size
 from reshuffle.theory import theorem_for
+from reshuffle.validation import whole_number
 
 _SELECTABLE = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # times eps: what the page lets its reader choose
 _TABLED = (100.0, 10.0, 1.0)
@@ -105,7 +105,7 @@ class Report:
 
     def save(self, path: Any) -> None:
         """Write the page. An earlier one stays as it is until the new one is complete."""
-        write_whole(path, self.html())
+        write_file(path, self.html())
 
 
 def report(

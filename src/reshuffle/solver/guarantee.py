@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from reshuffle.optimum import Optimum
 from reshuffle.problem import Problem
+from reshuffle.records import finite
 from reshuffle.solver.run import Run
 from reshuffle.solver.steps import SAMPLED_PERMUTATIONS
 from reshuffle.spectral import Constants
@@ -52,7 +53,7 @@ class Guarantee:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: None if isinstance(x, float) and not isfinite(x) else x for name, x in asdict(self).items()}
+        return {name: finite(value) for name, value in asdict(self).items()}
 
     def __str__(self) -> str:
         mean = "the mean over orders of " if self.in_expectation else ""

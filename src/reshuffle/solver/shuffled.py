@@ -7,6 +7,7 @@ scatters are copied once into that order, if their storage gains from that.
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,20 +16,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reshuffle import __version__
-from reshuffle._checks import starting_point, whole_number
 from reshuffle.duality import duality_gap
 from reshuffle.epoch import Epoch
 from reshuffle.losses.base import compiled
 from reshuffle.optimum import Optimum, measure
 from reshuffle.orders import Order, Permutations, make_order
 from reshuffle.problem import Problem
+from reshuffle.records import Checkpoint, data_hash
 from reshuffle.rows import Step
 from reshuffle.solver.certified import baseline
-from reshuffle.solver.checkpoint import Checkpoint
 from reshuffle.solver.run import DivergenceError, Run
 from reshuffle.solver.steps import StepSize, choose_steps
-from reshuffle.spectral.journal import data_hash
 from reshuffle.theory import find_theorem
+from reshuffle.validation import starting_point, whole_number
 
 Vector = NDArray[np.float64]
 
@@ -95,12 +95,10 @@ def minimize(
     """
     epochs = whole_number("epochs", epochs, 1)
     seed = whole_number("seed", seed, 0)
-    batch_size = whole_number("batch_size", batch_size, 1, problem.n)
+    batch_size = whole_number("batch_size", batch_size, 1, problem.n, "rows of the data")
     evaluate_every = whole_number("evaluate_every", evaluate_every, 1)
     if tol is not None and (problem.l2 == 0.0 or not 0.0 <= tol < float("inf")):
-        reason = (
-            "must be zero or a positive number" if problem.l2 else "needs a certificate, and there is none with l2=0; use l2 > 0"
-        )
+        reason = "must be zero or a positive number" if problem.l2 else "needs a certificate, which l2=0 leaves out; use l2 > 0"
         raise ValueError(f"tol={tol!r} {reason}")
     rule = make_order(order, problem.n, seed)
     x = starting_point(x0, problem.dimension)
@@ -109,17 +107,13 @@ def minimize(
     start = x.copy()
     known = cache(lambda: optimum or measure(problem, start))
     steps, constants = choose_steps(step_size, problem, rule, batch_size=batch_size, epochs=epochs, safe=safe, optimum=known)
-    saved = None
+    keeping: AbstractContextManager[Checkpoint | None] = nullcontext()
     if checkpoint is not None:
-        saved = Checkpoint(checkpoint, _settings(problem, rule, batch_size, steps, average, evaluate_every, x))
+        keeping = Checkpoint.open(checkpoint, _settings(problem, rule, batch_size, steps, average, evaluate_every, x))
 
     sweep = Sweep(problem, rule, batch_size)
     dual = np.zeros(problem.n)
     history: list[Epoch] = []
-    stored = None if saved is None else saved.load()
-    if stored is not None:
-        arrays, history = stored
-        x[:], dual[:], mean.total, mean.weight = arrays["x"], arrays["dual"], arrays["total"], float(arrays["weight"])
 
     def evaluate(epoch: int) -> tuple[float | None, float | None]:
         if (epoch + 1) % evaluate_every and epoch + 1 < epochs:
@@ -141,8 +135,13 @@ def minimize(
             return False
         return reference.relative(record.f, record.gap) <= tol
 
-    if not (history and reached(history[-1])):
-        run_epochs(x, steps, mean, history, lambda epoch, step: sweep.run(epoch, step, x, dual), evaluate, finished)
+    with keeping as saved:
+        stored = None if saved is None else saved.load()
+        if stored is not None:
+            arrays, history[:] = stored
+            x[:], dual[:], mean.total, mean.weight = arrays["x"], arrays["dual"], arrays["total"], float(arrays["weight"])
+        if not (history and reached(history[-1])):
+            run_epochs(x, steps, mean, history, lambda epoch, step: sweep.run(epoch, step, x, dual), evaluate, finished)
     return Run(
         x=mean.point(x),
         last=x,

@@ -6,7 +6,6 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle._checks import starting_point, whole_number
 from reshuffle.epoch import Epoch
 from reshuffle.orders import Permutations, make_order
 from reshuffle.rows import batch_starts
@@ -14,6 +13,7 @@ from reshuffle.solver.run import Run
 from reshuffle.solver.shuffled import Average, run_epochs
 from reshuffle.solver.steps import StepSize, choose_steps
 from reshuffle.theory import find_theorem
+from reshuffle.validation import starting_point, whole_number
 
 Vector = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ def minimize_sum(
     n = whole_number("n", n, 1)
     epochs = whole_number("epochs", epochs, 1)
     seed = whole_number("seed", seed, 0)
-    batch_size = whole_number("batch_size", batch_size, 1, n)
+    batch_size = whole_number("batch_size", batch_size, 1, n, "functions of the sum")
     L = np.asarray(smoothness, dtype=np.float64)
     L = np.full(n, float(L)) if L.ndim == 0 else L
     if L.shape != (n,):

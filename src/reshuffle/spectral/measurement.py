@@ -19,10 +19,10 @@ from reshuffle import __version__, theory
 from reshuffle.orders import Order
 from reshuffle.orders.streams import Stream, generator
 from reshuffle.problem import Problem
+from reshuffle.records import data_hash
 from reshuffle.rows import Arranged, batch_starts
 from reshuffle.spectral import lanczos
 from reshuffle.spectral.batches import largest_batch
-from reshuffle.spectral.journal import data_hash
 
 Vector = NDArray[np.float64]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import isfinite, nan, sqrt
+from math import nan, sqrt
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from reshuffle import __version__
 from reshuffle.orders import describe
+from reshuffle.records import finite
 from reshuffle.theory import formulas
 
 Vector = NDArray[np.float64]
@@ -77,10 +78,9 @@ class Constants:
 
     def to_dict(self) -> dict[str, Any]:
         """Every number under the name of its attribute, ready for JSON: what is not finite becomes None."""
-        first = ("loss", "n", "d", "nnz", "l2", "batch_size", "order", "permutations", "seed", "tol", "failure_probability")
-        last = ("products_median", "residual_max", "seconds", "version")
-        numbers = {name: getattr(self, name) for name in (*first, *self._REPORTED, *last)}
-        return {name: None if isinstance(x, float) and not isfinite(x) else x for name, x in numbers.items()}
+        settings = ("loss", "n", "d", "nnz", "l2", "batch_size", "order", "permutations", "seed", "tol", "failure_probability")
+        accuracy = ("products_median", "residual_max", "seconds", "version")
+        return {name: finite(getattr(self, name)) for name in (*settings, *self._REPORTED, *accuracy)}
 
     def __repr__(self) -> str:
         return str(self)

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
-from reshuffle._checks import whole_number
 from reshuffle.losses import Unit
 from reshuffle.orders import Order, make_order
 from reshuffle.problem import Problem
-from reshuffle.spectral.journal import Journal
+from reshuffle.records import Journal
 from reshuffle.spectral.measurement import Measurement, Sample, Whole
 from reshuffle.spectral.result import LipschitzConstants, SmoothConstants
+from reshuffle.validation import whole_number
 
 _DEFAULT_TOL = 1e-4
 _DEFAULT_SLACK = 1e-2  # of an upper bound: 1e-4 would take ten times the products
@@ -67,7 +67,7 @@ def constants(
     """
     began = time.perf_counter()
     problem = _as_problem(problem, smoothness)
-    batch_size = whole_number("batch_size", batch_size, 1, problem.n)
+    batch_size = whole_number("batch_size", batch_size, 1, problem.n, "rows of the data")
     permutations = whole_number("permutations", permutations, 1)
     seed = whole_number("seed", seed, 0)
     jobs = _cores() if jobs is None else whole_number("jobs", jobs, 1)
@@ -89,7 +89,7 @@ def constants(
     with ExitStack() as stack:
         stack.enter_context(threadpool_limits(1, user_api="blas"))
         measurement = Measurement(Whole(problem, rule, tol=tol, share=share), batch_size)
-        journal = None if out is None else stack.enter_context(Journal(out, measurement.header()))
+        journal = None if out is None else stack.enter_context(Journal.open(out, measurement.header()))
         samples = _measure_all(measurement, requested, jobs, journal, callback)
     return _result(measurement, samples, requested, failure_probability, time.perf_counter() - began)
 

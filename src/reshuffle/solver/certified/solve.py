@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from reshuffle._checks import starting_point, whole_number
 from reshuffle.duality import lower_bound
 from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
@@ -20,6 +19,7 @@ from reshuffle.solver.certified.newton import newton
 from reshuffle.solver.certified.progress import Baseline, Progress, Solution
 from reshuffle.solver.certified.row_span import RowSpan
 from reshuffle.solver.certified.sdca import sdca
+from reshuffle.validation import starting_point, whole_number
 
 Vector = NDArray[np.float64]
 

@@ -6,6 +6,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from reshuffle.records import write_file
+
 
 @dataclass
 class Table:
@@ -51,7 +53,7 @@ class Table:
         paths = []
         for suffix, content in ((".txt", self.text() + "\n"), (".csv", self.csv()), (".tex", self.latex())):
             path = folder / f"{self.name}{suffix}"
-            path.write_text(content, encoding="utf-8")
+            write_file(path, content)
             paths.append(path)
         return paths
 

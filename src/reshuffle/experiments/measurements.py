@@ -61,7 +61,7 @@ def gaussian(n: int, d: int, number: int) -> Matrix:
     return Matrix(f"gaussian-{n}x{d}-{number}", (n, d, number))
 
 
-def measure(
+def measure_all(
     tasks: Iterable[Task],
     *,
     journals: Path,

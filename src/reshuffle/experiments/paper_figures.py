@@ -13,7 +13,7 @@ from scipy.optimize import curve_fit
 
 from reshuffle import plots
 from reshuffle.experiments import paper, table2
-from reshuffle.experiments.measure import Matrix, Results, Task, gaussian
+from reshuffle.experiments.measurements import Matrix, Results, Task, gaussian
 
 Vector = NDArray[np.float64]
 

@@ -1,0 +1,84 @@
+"""The door: what users pass in comes out checked and in one form. Each message names the argument, its value and what to do."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reshuffle.losses import Loss
+
+Vector = NDArray[np.float64]
+
+
+def whole_number(name: str, value: Any, smallest: int, largest: int | None = None, what: str = "allowed") -> int:
+    """`what` says of what there are `largest`."""
+    allowed = f"{smallest}..{largest}" if largest is not None else f"{smallest} or more"
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ValueError(f"{name}={value!r} is not a whole number; use {allowed}")
+    number = int(value)
+    if number > (largest if largest is not None else number):
+        raise ValueError(f"{name}={number} is larger than the {largest} {what}; use {allowed}")
+    if number < smallest:
+        raise ValueError(f"{name}={number} is too small; use {allowed}")
+    return number
+
+
+def starting_point(x0: ArrayLike | None, dimension: int) -> Vector:
+    """A copy of x0, or zero where there is none."""
+    if x0 is None:
+        return np.zeros(dimension)
+    x = np.array(x0, dtype=np.float64)
+    if x.shape != (dimension,):
+        raise ValueError(f"x0 has shape {x.shape}; this problem takes ({dimension},), the intercept last if there is one")
+    if not np.isfinite(x).all():
+        raise ValueError("x0 holds values that are not finite")
+    return x
+
+
+def labels_for(loss: Loss, y: ArrayLike | None, n: int) -> Vector | None:
+    """y as the loss takes it: -1 and +1, numbers, or None where it takes any."""
+    if y is None:
+        if loss.task == "any":
+            return None
+        raise ValueError(f"loss={str(loss)!r} needs labels y; pass them, or use loss='unit' for constants of the data alone")
+    labels: NDArray[Any] = np.asarray(y)
+    if labels.shape != (n,):
+        raise ValueError(f"y has shape {labels.shape}; X has {n} rows, so it must have shape ({n},)")
+    if loss.task == "any":
+        return None
+    if loss.task == "regression":
+        try:
+            labels = labels.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"y holds {labels[0]!r}, which is no number; loss={str(loss)!r} predicts numbers") from None
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        row = int(np.argmin(np.isfinite(labels)))
+        raise ValueError(f"y holds {labels[row]} in row {row} (counted from 0); remove such rows first")
+    return labels if loss.task == "regression" else signs_for(loss, labels)
+
+
+def signs_for(loss: Loss, labels: NDArray[Any]) -> Vector:
+    """-1 for the smaller of two classes, +1 for the larger."""
+    if labels.dtype.kind in "if" and (np.abs(labels) == 1).all():
+        return labels.astype(np.float64)
+    classes = np.unique(labels)
+    if len(classes) == 2:
+        return np.where(labels == classes[1], 1.0, -1.0)
+    remedy = "pass y == c for the class c of interest" if len(classes) > 2 else "a single class cannot be told apart"
+    raise ValueError(f"y has {len(classes)} classes; loss={str(loss)!r} takes two: {remedy}")
+
+
+def row_weights(sample_weight: ArrayLike | None, n: int) -> Vector:
+    """A weight for each of n rows; one where none are given."""
+    if sample_weight is None:
+        return np.ones(n)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weights.shape}; X has {n} rows, so it must have shape ({n},)")
+    bad = ~(np.isfinite(weights) & (weights >= 0.0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"sample_weight holds {weights[row]} in row {row} (counted from 0); use zero or positive numbers")
+    if not weights.any():
+        raise ValueError("sample_weight is zero everywhere; at least one row must count")
+    return weights

@@ -1,0 +1,276 @@
+"""What is kept: whole files, numbers that JSON can hold, and journals and checkpoints that one run at a time writes."""
+
+import errno
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from reshuffle.records import Checkpoint, Journal, check_output, finite, write_file
+
+POSIX = pytest.mark.skipif(os.name != "posix", reason="needs the signals and locks of POSIX")
+PROBLEM = rs.Problem(np.arange(60.0).reshape(20, 3) % 7, np.arange(20) % 2)
+WRITERS = {
+    "run.jsonl": lambda out, **settings: rs.constants(PROBLEM, **{"permutations": 8, **settings}, jobs=1, out=out),
+    "run.npz": lambda out, **settings: rs.minimize(PROBLEM, step_size=0.01, epochs=8, **settings, checkpoint=out),
+}
+BUSY = "another run is writing this file"
+
+each_record = pytest.mark.parametrize("name", WRITERS)
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    out = tmp_path / "report.html"
+    write_file(out, "earlier ±")
+    assert out.read_text(encoding="utf-8") == "earlier ±"
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "replace", lambda *paths: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            write_file(out, "later")
+    assert out.read_text(encoding="utf-8") == "earlier ±"
+    assert names_in(tmp_path) == ["report.html"]
+    write_file(out, b"\x00later")
+    assert out.read_bytes() == b"\x00later"
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(ValueError, match="cannot be written to"):
+        check_output(tmp_path / "report.html")
+
+
+def test_numbers_that_json_has_no_word_for_become_none():
+    value = {"a": float("nan"), "b": [1, (np.float32("inf"), True)], "c": {"d": np.int64(3), "e": None, "f": "inf"}}
+    kept = finite({**value, "g": np.array([[1.0, -np.inf]]), "h": np.float64(2.5)})
+    assert kept == {"a": None, "b": [1, [None, True]], "c": {"d": 3, "e": None, "f": "inf"}, "g": [[1.0, None]], "h": 2.5}
+    assert json.loads(json.dumps(kept, allow_nan=False)) == kept
+
+
+def test_a_torn_last_line_is_dropped_even_if_nothing_follows(tmp_path):
+    out = tmp_path / "run.jsonl"
+    WRITERS["run.jsonl"](out, permutations=4)
+    whole = b"".join(out.read_bytes().splitlines(keepends=True)[:3])
+    out.write_bytes(whole + b'{"permutation": 3, "lh')
+    WRITERS["run.jsonl"](out, permutations=2)
+    assert out.read_bytes() == whole
+    out.write_bytes(whole[:20])  # not even the settings
+    WRITERS["run.jsonl"](out, permutations=2)
+    assert out.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "named"),
+    [
+        *((name, {"seed": 1}, "seed is 0 there and 1 now") for name in WRITERS),
+        *((name, {"batch_size": 2}, "batch_size") for name in WRITERS),
+        *((name, {"order": "ig"}, "order") for name in WRITERS),
+        ("run.jsonl", {"tol": 1e-5}, "tol"),
+        ("run.jsonl", {"failure_probability": 0.1, "tol": 1e-4}, "failure_probability_each"),
+        ("run.npz", {"average": "last"}, "average"),
+    ],
+)
+def test_a_record_of_other_settings_is_refused_and_left_alone(tmp_path, name, change, named):
+    out = tmp_path / name
+    WRITERS[name](out)
+    before = out.read_bytes()
+    with pytest.raises(ValueError, match=f"other settings: {named}"):
+        WRITERS[name](out, **change)
+    assert out.read_bytes() == before
+    assert names_in(tmp_path) == [name]
+
+
+def test_a_record_of_other_data_is_refused(tmp_path):
+    other = rs.Problem(PROBLEM.X * 2.0, PROBLEM.y)
+    for name, write in WRITERS.items():
+        write(tmp_path / name)
+    with pytest.raises(ValueError, match="data_sha256"):
+        rs.constants(other, out=tmp_path / "run.jsonl")
+    with pytest.raises(ValueError, match="data_sha256"):
+        rs.minimize(other, step_size=0.01, epochs=8, checkpoint=tmp_path / "run.npz")
+
+
+def npz(**arrays):
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        *(("run.jsonl", text, "is no journal") for text in (b"my notes\n", b"my notes", b'{"a": 1}\n', b"[1]\n")),
+        *(("run.npz", content, "is no checkpoint") for content in (b"my notes", npz(a=1), npz(a=1)[:60])),
+        ("run.npz", npz(settings="[1]", history="[]"), "is no checkpoint"),
+    ],
+    ids=range(8),
+)
+def test_another_file_is_refused_and_left_alone(tmp_path, name, content, complaint):
+    out = tmp_path / name
+    out.write_bytes(content)
+    with pytest.raises(ValueError, match=complaint):
+        WRITERS[name](out)
+    assert out.read_bytes() == content
+
+
+@each_record
+def test_a_folder_that_is_missing_or_taken_for_a_file_is_named(tmp_path, name):
+    with pytest.raises(ValueError, match="does not exist; make it first"):
+        WRITERS[name](tmp_path / "nowhere" / name)
+    with pytest.raises(ValueError, match="is a folder; name a file in it"):
+        WRITERS[name](tmp_path)
+
+
+def test_a_damaged_line_inside_a_journal_is_named(tmp_path):
+    out = tmp_path / "run.jsonl"
+    WRITERS["run.jsonl"](out, permutations=2)
+    lines = out.read_text().splitlines()
+    for damaged in (lines[1][:10], "[1]", '{"lhat": 1.0}'):
+        out.write_text("\n".join([lines[0], damaged, lines[2]]) + "\n")
+        with pytest.raises(ValueError, match="line 2 is damaged"):
+            WRITERS["run.jsonl"](out, permutations=2)
+
+
+@pytest.fixture
+def start(tmp_path):
+    """A process that writes a record and stands still after its first entry, until the file `go` is there."""
+    code = (
+        "import sys, time; from pathlib import Path; from tests.test_records import WRITERS\n"
+        "def wait(entry):\n"
+        "    print('written', flush=True)\n"
+        "    while not Path(sys.argv[2]).exists(): time.sleep(0.01)\n"
+        "WRITERS[Path(sys.argv[1]).name](sys.argv[1], callback=wait)"
+    )
+    processes = []
+
+    def begin(out):
+        words = [sys.executable, "-c", code, str(out), str(tmp_path / "go")]
+        processes.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        return processes[-1]
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@each_record
+def test_of_two_processes_exactly_one_is_refused(tmp_path, start, name):
+    out = tmp_path / "here" / name
+    out.parent.mkdir()
+    both = [start(out), start(out)]
+    deadline = time.monotonic() + 120
+    while all(process.poll() is None for process in both) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    refused, other = sorted(both, key=lambda process: process.poll() is None)
+    assert refused.returncode == 1
+    option = "out" if name == "run.jsonl" else "checkpoint"
+    complaint = f"ValueError: {option}={str(out)!r}: {BUSY}; let it end or choose another"
+    assert refused.stderr.read().splitlines()[-1] == complaint
+    assert other.poll() is None
+    (tmp_path / "go").touch()
+    assert other.wait(timeout=120) == 0, other.stderr.read()
+    assert names_in(out.parent) == [name]
+    before = out.read_bytes()
+    WRITERS[name](out)  # finished: nothing is left to do
+    assert name == "run.npz" or out.read_bytes() == before
+    WRITERS[name](tmp_path / name)
+    assert name == "run.npz" or (tmp_path / name).read_bytes() == before
+
+
+@POSIX
+@pytest.mark.parametrize("end", ["SIGKILL", "SIGINT"])
+@each_record
+def test_a_process_that_is_gone_holds_nothing(tmp_path, start, name, end):
+    out = tmp_path / name
+    holder = start(out)
+    assert holder.stdout.readline() == "written\n"
+    before = out.read_bytes()
+    with pytest.raises(ValueError, match=BUSY):
+        WRITERS[name](out)
+    assert out.read_bytes() == before
+    holder.send_signal(getattr(signal, end))
+    holder.wait(timeout=120)
+    assert end == "SIGKILL" or names_in(tmp_path) == [name]
+    WRITERS[name](out)
+    assert names_in(tmp_path) == [name]
+
+
+@each_record
+def test_one_process_may_not_write_a_record_twice_at_once(tmp_path, name):
+    out, link = tmp_path / name, tmp_path / "link"
+    link.symlink_to(out)
+    with ThreadPoolExecutor() as pool:
+        refusals = []
+        WRITERS[name](out, callback=lambda entry: refusals.append(pool.submit(WRITERS[name], link).exception(timeout=60)))
+    assert [BUSY in str(refusal) for refusal in refusals] == [True] * 8
+    assert names_in(tmp_path) == ["link", name]
+
+
+def test_an_interrupted_run_frees_its_file_while_its_traceback_is_kept(tmp_path):
+    def stop(epoch):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        WRITERS["run.npz"](tmp_path / "run.npz", callback=stop)
+    assert len(WRITERS["run.npz"](tmp_path / "run.npz").history) == 8
+    assert stopped.tb is not None
+
+
+@POSIX
+def test_a_fork_may_not_write_what_its_parent_writes(tmp_path):
+    code = (
+        "import os, sys; from reshuffle.records import Checkpoint\n"
+        "with Checkpoint.open(sys.argv[1], {}):\n"
+        "    if os.fork() == 0:\n"
+        "        try:\n"
+        "            Checkpoint.open(sys.argv[1], {}).__enter__()\n"
+        "        except ValueError as error:\n"
+        "            print(error, flush=True)\n"
+        "        os._exit(0)\n"
+        "    os.wait()"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "run.npz")]
+    assert BUSY in subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert names_in(tmp_path) == []
+
+
+@POSIX
+def test_a_lock_that_was_removed_meanwhile_is_not_taken_for_one(tmp_path, monkeypatch):
+    import fcntl
+
+    flock = fcntl.flock
+
+    def flock_after_the_holder_ended(file, operation):
+        os.unlink(file.name)
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock_after_the_holder_ended)
+    with pytest.raises(ValueError, match=BUSY), Checkpoint.open(tmp_path / "run.npz", {}):
+        pass
+
+
+@POSIX
+def test_a_file_system_without_locks_refuses_nobody(tmp_path, monkeypatch):
+    import fcntl
+
+    def no_locks(file, operation):
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with Journal.open(tmp_path / "run.jsonl", {"reshuffle": "1"}) as journal:
+        journal.append({"permutation": 0})
+    assert (tmp_path / "run.jsonl").read_text() == '{"reshuffle": "1"}\n{"permutation": 0}\n'
+    assert names_in(tmp_path) == ["run.jsonl"]
