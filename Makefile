@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 DOCS := .venv/.docs
 
-.PHONY: demo test lint types tests bench docs clean
+.PHONY: demo test lint types tests oldest bench docs clean
 
 demo: $(STAMP)  ## constants, a run with its guarantee, a plan and a report, on real data that ships with scikit-learn
 	$(BIN)/python examples/quickstart.py
@@ -22,6 +22,9 @@ types: $(STAMP)
 
 tests: $(STAMP)
 	$(BIN)/pytest -n 2
+
+oldest:  ## pytest with the oldest versions that pyproject.toml allows, in .venv-oldest
+	$(PYTHON) .ci/oldest
 
 bench: $(STAMP)  ## ratios against peers; each prints one JSON object
 	$(BIN)/python benchmarks/constants.py
@@ -42,4 +45,4 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/gallery test-artifacts report.html
+	rm -rf .venv .venv-oldest .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/gallery test-artifacts report.html
