@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 DOCS := .venv/.docs
 
-.PHONY: demo test lint types tests bench docs clean
+.PHONY: demo test lint types tests oldest bench docs clean help
 
 demo: $(STAMP)  ## constants, a run with its guarantee, a plan and a report, on real data that ships with scikit-learn
 	$(BIN)/python examples/quickstart.py
@@ -13,15 +13,18 @@ demo: $(STAMP)  ## constants, a run with its guarantee, a plan and a report, on 
 
 test: lint types tests  ## lint, types, all tests
 
-lint: $(STAMP)
+lint: $(STAMP)  ## ruff, which also checks the format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(STAMP)
+types: $(STAMP)  ## mypy
 	$(BIN)/mypy
 
-tests: $(STAMP)
+tests: $(STAMP)  ## pytest
 	$(BIN)/pytest -n 2
+
+oldest:  ## pytest with the oldest versions that pyproject.toml allows, in .venv-oldest
+	$(PYTHON) .ci/oldest
 
 bench: $(STAMP)  ## ratios against peers; each prints one JSON object
 	$(BIN)/python benchmarks/constants.py
@@ -41,5 +44,8 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --prefer-binary -e ".[dev]"
 	touch $(STAMP)
 
-clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/gallery test-artifacts report.html
+clean:  ## remove all that the other targets made
+	rm -rf .venv .venv-oldest .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/gallery test-artifacts report.html
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
