@@ -77,9 +77,6 @@ class MemoryRows(Rows):
     def _everything(self) -> NDArray[np.int64]:
         return np.arange(self.n)
 
-    def _chosen(self, rows: Integers | None) -> Integers:
-        return self._everything if rows is None else rows
-
     def take(self, rows: Integers) -> Self:
         return type(self)(self.matrix[rows])  # type: ignore[call-arg]
 
@@ -113,30 +110,28 @@ class MemoryRows(Rows):
         return out
 
     def margins(self, x: Vector, rows: Integers | None = None) -> Vector:
-        chosen = self._chosen(rows)
-        out = np.empty(chosen.size)
-        kernels.margins(self.A, chosen, x, self.intercept, out)
+        out = np.empty(self.n if rows is None else rows.size)
+        kernels.margins(self.A, _listed(rows), x, self.intercept, out)
         return out
 
     def transposed(self, u: Vector, rows: Integers | None = None) -> Vector:
         out = np.empty(self.dimension)
-        kernels.transposed(self.A, self._chosen(rows), u, self.intercept, out)
+        kernels.transposed(self.A, _listed(rows), u, self.intercept, out)
         return out
 
     def curved_product(self, curvatures: Vector, x: Vector, rows: Integers | None = None) -> tuple[Vector, Vector]:
-        chosen = self._chosen(rows)
-        along, out = np.empty(chosen.size), np.empty(self.dimension)
-        kernels.curved_product(self.A, chosen, curvatures, x, self.intercept, along, out)
+        along, out = np.empty(curvatures.size), np.empty(self.dimension)
+        kernels.curved_product(self.A, _listed(rows), curvatures, x, self.intercept, along, out)
         return along, out
 
     def curved_squares(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
         out = np.empty(self.dimension)
-        kernels.curved_squares(self.A, self._chosen(rows), curvatures, self.intercept, out)
+        kernels.curved_squares(self.A, _listed(rows), curvatures, self.intercept, out)
         return out
 
     def sgd_epoch(self, visit: Integers | None, labels: Vector, weights: Vector, step: Step, x: Vector, dual: Vector) -> None:
-        scattered = visit is not None
-        kernels.sgd_epoch(self.A, labels, weights, self._chosen(visit), scattered, *step, x, self.intercept, dual)
+        order, scattered = (self._everything, False) if visit is None else (visit, True)
+        kernels.sgd_epoch(self.A, labels, weights, order, scattered, *step, x, self.intercept, dual)
 
     def sdca_epoch(
         self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, dual: Vector
@@ -228,7 +223,7 @@ class SparseRows(MemoryRows):
 
     def hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
         H = np.zeros((self.dimension, self.dimension))
-        kernels.sparse_hessian(self.A, self._chosen(rows), curvatures, self.intercept, H)
+        kernels.sparse_hessian(self.A, _listed(rows), curvatures, self.intercept, H)
         return H
 
     def hessian_cost(self) -> float:
@@ -316,17 +311,25 @@ class DenseRows(MemoryRows):
         return total
 
     def hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
-        chosen, H = self._chosen(rows), np.zeros((self.dimension, self.dimension))
-        for start in range(0, chosen.size, _HESSIAN_CHUNK):
-            chunk = self.matrix[chosen[start : start + _HESSIAN_CHUNK]].astype(np.float64)
+        H = np.zeros((self.dimension, self.dimension))
+        for start in range(0, curvatures.size, _HESSIAN_CHUNK):
+            place = slice(start, start + _HESSIAN_CHUNK)
+            chunk = self.matrix[place if rows is None else rows[place]].astype(np.float64)
             if self.intercept:
                 chunk = np.hstack([chunk, np.ones((chunk.shape[0], 1))])
-            chunk *= np.sqrt(curvatures[start : start + _HESSIAN_CHUNK])[:, None]
+            chunk *= np.sqrt(curvatures[place])[:, None]
             H += chunk.T @ chunk
         return H
 
     def _layout(self, state: Vector) -> Vector:
         return np.array(state)
+
+
+def _listed(rows: Integers | None) -> Integers:
+    return _NONE if rows is None else rows
+
+
+_NONE: Integers = np.empty(0, dtype=np.int64)
 
 
 def _sparse(A: Any, shape: tuple[int, int]) -> SparseRows:

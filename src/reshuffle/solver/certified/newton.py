@@ -23,6 +23,7 @@ from reshuffle.solver.certified.progress import Progress
 from reshuffle.vectors import dot
 
 Vector = NDArray[np.float64]
+Chosen = NDArray[np.int64] | None  # rows, or all of them
 
 
 class Losses:
@@ -30,9 +31,10 @@ class Losses:
 
     exact = True  #: whether `total` sums the losses themselves; then models take care after a step that was too long
 
-    def __init__(self, problem: Problem, rows: NDArray[np.int64]) -> None:
-        loss = problem.loss
-        self.labels, self.weights, self._parameter = problem.labels[rows], problem.sample_weight[rows], loss.parameter
+    def __init__(self, problem: Problem, rows: Chosen) -> None:
+        loss, self._chosen = problem.loss, slice(None) if rows is None else rows
+        self.labels, self.weights = problem.labels[self._chosen], problem.sample_weight[self._chosen]
+        self._parameter = loss.parameter
         self._value = compiled(loss, "value")
         self._slopes = (compiled(loss, "derivative"), compiled(loss, "curvature"))
 
@@ -61,9 +63,9 @@ class Smoothed(Losses):
 
     exact = False  # and the smoothing bends every model enough
 
-    def __init__(self, problem: Problem, rows: NDArray[np.int64], width: float, multipliers: Vector) -> None:
+    def __init__(self, problem: Problem, rows: Chosen, width: float, multipliers: Vector) -> None:
         super().__init__(problem, rows)
-        self._prox, self._width, self._multipliers = compiled(problem.loss, "prox"), width, multipliers[rows]
+        self._prox, self._width, self._multipliers = compiled(problem.loss, "prox"), width, multipliers[self._chosen]
         self._smallest = tuning.SMALLEST_WIDTH * width
 
     def models(self, z: Vector, care: float) -> tuple[Vector, Vector]:
@@ -95,8 +97,9 @@ class Point(NamedTuple):
 class Batch:
     """A set of rows with the sums over them that a step needs."""
 
-    def __init__(self, problem: Problem, rows: NDArray[np.int64], losses: Losses, limit: int) -> None:
+    def __init__(self, problem: Problem, rows: Chosen, losses: Losses, limit: int) -> None:
         self.problem, self.rows, self.losses, self._limit = problem, rows, losses, limit
+        self.size = losses.labels.size
         self.l2 = np.full(problem.dimension, problem.l2)
         self.l2[problem.d :] = 0.0
 
@@ -108,7 +111,7 @@ class Batch:
         self, gradient: Vector, curvatures: Vector, enough: Callable[[Vector, Vector, float], bool]
     ) -> tuple[Vector, Vector]:
         """Where the models' sum is least, s, and A s: conjugate gradients until enough(residual, s, share) says so."""
-        m, precondition = self.rows.size, self._preconditioner(curvatures)
+        m, precondition = self.size, self._preconditioner(curvatures)
         s, along, residual = np.zeros(gradient.size), np.zeros(m), -gradient
         towards = precondition(residual)
         p, size = towards, float(dot(residual, towards))
@@ -135,11 +138,11 @@ class Batch:
 
     def _preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
         if self.l2.size > tuning.FEW_FEATURES:
-            diagonal = self.problem.rows.curved_squares(curvatures, self.rows) / self.rows.size + self.l2
+            diagonal = self.problem.rows.curved_squares(curvatures, self.rows) / self.size + self.l2
             diagonal[diagonal <= 0.0] = 1.0
             return lambda r: r / diagonal
         chosen, kept = sample_by_curvature(curvatures, self._limit)
-        H = self.problem.rows.hessian(kept, self.rows[chosen]) / self.rows.size
+        H = self.problem.rows.hessian(kept, chosen if self.rows is None else self.rows[chosen]) / self.size
         diagonal = H.reshape(-1)[:: H.shape[0] + 1]  # a view
         ridge, plain = 0.0, diagonal + self.l2
         while True:  # an intercept without curvature, or a tiny l2 after rounding, may lack a positive pivot
@@ -191,7 +194,7 @@ def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: 
     order = permutation(n, seed, 0, Stream.GROWING_BATCH)
     limit = rows_for_hessian(problem)
     for size in batch_sizes(n, problem.dimension) if grow else [n]:
-        rows = np.sort(order[:size]) if size < n else np.arange(n)
+        rows = np.sort(order[:size]) if size < n else None
         smooth = problem.smoothness is not None
         losses = Losses(problem, rows) if smooth else Smoothed(problem, rows, width, progress.dual)
         x = _on_batch(Batch(problem, rows, losses, limit), progress, x, final=size == n)
