@@ -2,7 +2,7 @@
 
     python benchmarks/epochs.py [--data DIR]
 
-rr_over_sklearn   one RR epoch, b = 1, logistic with l2, over one epoch of SGDClassifier on the same data, shuffled
+rr_over_sklearn   one RR epoch, b = 1, logistic with alpha, over one epoch of SGDClassifier on the same data, shuffled
 so_over_sklearn   the same with shuffle-once
 over_torch        one RR epoch, b = 64, over a PyTorch loop on the CPU over the same batches (null where torch is not installed)
 memory_over_rows  bytes a run takes beside the data, over 8 (n + d)
@@ -68,7 +68,13 @@ def sklearn_seconds(problem: rs.Problem) -> float:
 
     def fit(epochs: int) -> float:
         model = SGDClassifier(
-            loss="log_loss", alpha=problem.l2, learning_rate="constant", eta0=STEP, max_iter=epochs, tol=None, fit_intercept=False
+            loss="log_loss",
+            alpha=problem.alpha,
+            learning_rate="constant",
+            eta0=STEP,
+            max_iter=epochs,
+            tol=None,
+            fit_intercept=False,
         )
         began = time.perf_counter()
         model.fit(problem.X, problem.y)
@@ -92,7 +98,7 @@ def torch_seconds(problem: rs.Problem, batch_size: int) -> float | None:
     dense = n * d <= 10**8
     X: Any = torch.from_numpy(problem.X.toarray()) if dense else problem.X
     weight = torch.zeros(d, dtype=torch.float64, requires_grad=True)
-    optimiser = torch.optim.SGD([weight], lr=STEP, weight_decay=problem.l2)
+    optimiser = torch.optim.SGD([weight], lr=STEP, weight_decay=problem.alpha)
     loss = torch.nn.BCEWithLogitsLoss()
     batches = np.random.default_rng(0).permutation(n)
     limit = batch_size * min(300, n // batch_size)  # a part of an epoch, to keep the run short
@@ -127,7 +133,7 @@ import time; began = time.perf_counter()
 import numpy as np, scipy.sparse as sp, reshuffle as rs
 rng = np.random.default_rng(0)
 X = sp.random_array((2000, 100), density=0.1, format='csr', rng=rng)
-rs.minimize(rs.Problem(X, rng.integers(0, 2, 2000), l2=1e-3), batch_size=8, epochs=5)
+rs.minimize(rs.Problem(X, rng.integers(0, 2, 2000), alpha=1e-3), batch_size=8, epochs=5)
 print(time.perf_counter() - began)
 """
 
@@ -144,7 +150,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("RESHUFFLE_DATA", beside)))
     report: dict[str, Any] = {"rr_over_sklearn": {}, "so_over_sklearn": {}, "over_torch": {}, "memory_over_rows": {}}
     for name, (X, y) in datasets(parser.parse_args().data).items():
-        problem = rs.Problem(X, y, loss="logistic", l2=1.0 / X.shape[0])
+        problem = rs.Problem(X, y, loss="logistic", alpha=1.0 / X.shape[0])
         peer, torch = sklearn_seconds(problem), torch_seconds(problem, 64)
         report["rr_over_sklearn"][name] = epoch_seconds(problem, "rr", 1) / peer
         report["so_over_sklearn"][name] = epoch_seconds(problem, "so", 1) / peer

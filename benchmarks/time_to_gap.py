@@ -109,7 +109,7 @@ class Race:
 
     def __init__(self, X: Any, y: Any, loss: str, alpha: float) -> None:
         self.X, self.y, self.loss, self.alpha = X, y, loss, alpha
-        self.problem = rs.Problem(X, y, loss=loss, l2=alpha)
+        self.problem = rs.Problem(X, y, loss=loss, alpha=alpha)
         self.lowest = solve(self.problem, tol=1e-9, max_iter=5000).f  # certified, so it does not matter who found it
         self.start = self.problem.objective(np.zeros(self.problem.d))
 
@@ -209,7 +209,7 @@ def accuracy_difference(X: Any, y: Any, loss: str) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = peer("liblinear", loss, 1.0 / half, half, 200).fit(X[train], y[train])
-    problem = rs.Problem(X[train], y[train], loss=loss, l2=1.0 / half)
+    problem = rs.Problem(X[train], y[train], loss=loss, alpha=1.0 / half)
     best = min((optimum, theirs), key=lambda model: problem.objective(model.coef_.ravel()))
     return 100.0 * abs(float(ours.score(X[test], y[test])) - float(best.score(X[test], y[test])))
 

@@ -34,7 +34,7 @@ for name, ratio in ratios.items():
 
 plans = {}
 for name in ("digits, centred", "digits as they come"):
-    problem = rs.Problem(DATA[name], digits.y >= 5, loss="logistic", l2=1.0)
+    problem = rs.Problem(DATA[name], digits.y >= 5, loss="logistic", alpha=1.0)
     plans[name] = rs.plan(problem, eps=1e-2)
     print(f"\n--- {name}\n{plans[name]}")
 

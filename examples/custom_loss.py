@@ -57,7 +57,7 @@ class LogCosh(Loss):
 def main() -> None:
     data = rs.load("diabetes")
     y = (data.y - data.y.mean()) / data.y.std()
-    problem = rs.Problem(data.X / data.X.std(axis=0), y, loss=LogCosh(), l2=1e-2, fit_intercept=True)
+    problem = rs.Problem(data.X / data.X.std(axis=0), y, loss=LogCosh(), alpha=1e-2, fit_intercept=True)
     print(rs.constants(problem, batch_size=8), end="\n\n")
     run = rs.minimize(problem, batch_size=8, epochs=200, evaluate_every=20)
     print(run)

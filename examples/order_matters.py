@@ -19,7 +19,7 @@ from reshuffle import plots
 data = rs.load("breast_cancer")
 by_label = np.argsort(data.y, kind="stable")
 X = ((data.X - data.X.mean(axis=0)) / data.X.std(axis=0))[by_label]
-problem = rs.Problem(X, data.y[by_label], loss="logistic", l2=1e-2)
+problem = rs.Problem(X, data.y[by_label], loss="logistic", alpha=1e-2)
 optimum = rs.theory.measure(problem)
 ORDERS = {"rr": "random reshuffling", "so": "shuffle once", "ig": "sorted by label"}
 

@@ -24,9 +24,9 @@ for title, X in (("as it comes", data.X), ("standardised", scaled)):
     print(f"             {c.step_size_limit / textbook:.1f} times the step that L alone would allow\n")
 
 # %%
-# **Solver, certificate, guarantee.** Shuffled SGD with the largest step that the theorem allows. With l2 > 0 the run certifies how
-# far from the minimum it can be; beside that stand the gap that was measured and the one that was promised.
+# **Solver, certificate, guarantee.** Shuffled SGD with the largest step that the theorem allows. With alpha > 0 the run certifies
+# how far from the minimum it can be; beside that stand the gap that was measured and the one that was promised.
 
-problem = rs.Problem(scaled, data.y, loss="logistic", l2=1e-2, fit_intercept=True)
+problem = rs.Problem(scaled, data.y, loss="logistic", alpha=1e-2, fit_intercept=True)
 run = rs.minimize(problem, batch_size=8, epochs=100, evaluate_every=20)
 print(f"--- shuffled SGD\n{run}\n{rs.Guarantee.of(problem, run, rs.theory.measure(problem))}")

@@ -33,7 +33,7 @@ def batch_constant(A, weights, order, b):
     return max(np.linalg.norm(rows[k : k + b], 2) ** 2 for k in range(0, len(rows), b)) / b
 
 
-def shuffled_sgd(A, y, loss, permutations, b, steps, x0, *, weights=None, l2=0.0, intercept=False):
+def shuffled_sgd(A, y, loss, permutations, b, steps, x0, *, weights=None, alpha=0.0, intercept=False):
     """Algorithm 1 line by line, in the functions of the loss as they are written. Returns every x_k and the last duals."""
     A = np.asarray(A, dtype=float)
     n = len(A)
@@ -47,6 +47,6 @@ def shuffled_sgd(A, y, loss, permutations, b, steps, x0, *, weights=None, l2=0.0
             for j in batch:
                 duals[j] = loss.derivative(rows[j] @ x, y[j], loss.parameter)
             pull = sum(weights[j] * duals[j] * rows[j] for j in batch)
-            x = x - step / b * (pull + len(batch) * l2 * shrunk * x)
+            x = x - step / b * (pull + len(batch) * alpha * shrunk * x)
         ends.append(x)
     return ends, duals

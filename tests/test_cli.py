@@ -81,7 +81,7 @@ def test_mistakes_end_in_one_clear_line(arguments, complaint):
 
 
 def test_run_prints_an_epoch_a_line_and_the_bound_beside_the_gap():
-    stdout, _ = run("run", "breast_cancer", "--batch-size", 8, "--epochs", 4, "--l2", 0.1)
+    stdout, _ = run("run", "breast_cancer", "--batch-size", 8, "--epochs", 4, "--alpha", 0.1)
     lines = stdout.splitlines()
     assert [line.split()[:2] for line in lines[:4]] == [["epoch", str(k)] for k in (1, 2, 3, 4)]
     assert lines[4].startswith("f = ")
@@ -117,7 +117,7 @@ def test_run_takes_a_step_and_goes_on_from_a_checkpoint(tmp_path):
         (["--step-size", "fast"], "--step-size='fast' is neither", 2),
         (["--step-size", "-1"], "step_size is -1.0 in epoch 1", 2),
         (["--loss", "unit"], "has constants but no values", 2),
-        (["--loss", "hinge", "--l2", "0.1"], "no theorem covers", 2),
+        (["--loss", "hinge", "--alpha", "0.1"], "no theorem covers", 2),
         (["--loss", "squared", "--step-size", "1e9", "--no-bound"], "not finite after epoch 1 with step size 1e+09", 1),
         (["--average", "mean"], "average='mean' is not known", 2),
     ],
@@ -133,7 +133,7 @@ def test_plan_prints_what_the_library_says():
     arguments = ["plan", "breast_cancer", "--alpha", 0.1, "--eps", 0.1]
     printed = json.loads(run(*arguments, "--json")[0])
     data = rs.load("breast_cancer")
-    want = rs.plan(rs.Problem(data.X, data.y, l2=0.1), eps=0.1, feature_names=data.feature_names)
+    want = rs.plan(rs.Problem(data.X, data.y, alpha=0.1), eps=0.1, feature_names=data.feature_names)
     assert printed == json.loads(json.dumps(want.to_dict()))
     text = run(*arguments)[0]
     assert text.strip() == str(want)
@@ -223,3 +223,10 @@ def test_help_and_version():
     assert run("--version")[0].strip() == rs.__version__
     assert "constants" in run("--help")[0]
     assert "--batch-size" in run("constants", "--help")[0]
+
+
+@pytest.mark.parametrize("words", [("--l2", "0.1"), ("--l2=0.1",)])
+def test_the_old_name_of_alpha_is_read_with_a_line_that_says_the_new_one(words):
+    (new, _), (old, line) = (run("constants", "iris", *given, "--json") for given in (("--alpha", "0.1"), words))
+    assert "--l2 is called --alpha now" in line
+    assert json.loads(old)["L"] == json.loads(new)["L"]

@@ -58,7 +58,7 @@ def problem_of(model, X, y, weights=None):
     if weights is not None:
         weights = weights * np.count_nonzero(weights) / np.sum(weights)
     signs = np.where(y == model.classes_[1], 1.0, -1.0) if hasattr(model, "classes_") else y
-    return rs.Problem(X, signs, loss=model.loss, l2=model.alpha, sample_weight=weights, fit_intercept=model.fit_intercept)
+    return rs.Problem(X, signs, loss=model.loss, alpha=model.alpha, sample_weight=weights, fit_intercept=model.fit_intercept)
 
 
 def point(model):
@@ -75,7 +75,10 @@ def optimum(problem):
     slopes = np.concatenate([low, np.zeros(n), high])
     heights = np.concatenate([-problem.conjugates(u) for u in (low, np.zeros(n), high)])
     pieces = np.hstack([-slopes[:, None] * np.tile(A, (3, 1)), np.tile(np.eye(n), (3, 1))])
-    ridge, cost = np.r_[np.full(problem.d, problem.l2), np.zeros(k - problem.d + n)], np.r_[np.zeros(k), problem.sample_weight / n]
+    ridge, cost = (
+        np.r_[np.full(problem.d, problem.alpha), np.zeros(k - problem.d + n)],
+        np.r_[np.zeros(k), problem.sample_weight / n],
+    )
     found = scipy_minimize(
         lambda v: 0.5 * v @ (ridge * v) + cost @ v,
         np.r_[np.zeros(k), problem.losses(np.zeros(n))],
@@ -135,7 +138,7 @@ def test_the_dual_gap_bounds_the_distance_to_a_high_accuracy_optimum(loss, inter
     assert best - 1e-9 <= reached
     assert reached - best <= model.dual_gap_ + 1e-9
     blank = rs.Problem(
-        np.zeros((problem.n, 1)), problem.y, loss=loss, l2=1.0, sample_weight=problem.sample_weight, fit_intercept=intercept
+        np.zeros((problem.n, 1)), problem.y, loss=loss, alpha=1.0, sample_weight=problem.sample_weight, fit_intercept=intercept
     )
     constant = optimum(blank)
     assert reached - best <= 1e-2 * (constant - best) + 1e-9
@@ -335,7 +338,7 @@ def test_sgd_stops_at_the_tolerance():
     assert model.relative_gap_ <= 1e-2
     problem = problem_of(model, X, y)
     best = optimum(problem)
-    constant = optimum(rs.Problem(np.zeros((y.size, 1)), y, l2=1.0, fit_intercept=True))
+    constant = optimum(rs.Problem(np.zeros((y.size, 1)), y, alpha=1.0, fit_intercept=True))
     assert all((record.f - best) / (constant - best) <= 1.0 for record in model.history_)
     assert problem.objective(point(model)) - best <= 1e-2 * (constant - best)
 
@@ -374,7 +377,7 @@ def test_sgd_without_a_regulariser_runs_all_epochs_and_certifies_nothing():
         (partial(rs.ShuffledSGDClassifier, batch_size=500), "batch_size=500 is larger than the 40 rows"),
         (partial(rs.ShuffledSGDClassifier, order="random"), "order='random' is not known"),
         (partial(rs.ShuffledSGDClassifier, step_size=-1.0), "step_size is -1.0 in epoch 1"),
-        (partial(rs.ShuffledSGDClassifier, "hinge", step_size="budget"), "no theorem covers a loss with kinks and l2"),
+        (partial(rs.ShuffledSGDClassifier, "hinge", step_size="budget"), "no theorem covers a loss with kinks and a regulariser"),
         (partial(rs.ShuffledSGDClassifier, epochs=0), "epochs=0 is too small"),
         (partial(Classifier, random_state=-1), "random_state=-1 is too small"),
     ],

@@ -13,7 +13,7 @@ from reshuffle.theory import THEOREM_1, THEOREM_2, THEOREMS, GivenOrderTheorem, 
 @pytest.fixture(scope="module")
 def problem():
     rng = np.random.default_rng(0)
-    return rs.Problem(rng.standard_normal((50, 4)), rng.standard_normal(50), loss="squared", l2=0.1)
+    return rs.Problem(rng.standard_normal((50, 4)), rng.standard_normal(50), loss="squared", alpha=0.1)
 
 
 def backwards(n, seed, epoch):

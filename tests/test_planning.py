@@ -19,7 +19,7 @@ def scaled():
 
 
 def test_every_choice_is_what_constants_and_theory_say(scaled):
-    problem = rs.Problem(*scaled, l2=1e-2)
+    problem = rs.Problem(*scaled, alpha=1e-2)
     optimum = theory.measure(problem)
     plan = rs.plan(problem, eps=1e-2, permutations=4, seed=3, optimum=optimum)
     assert [choice.batch_size for choice in plan.choices] == batch_grid(569) == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 569]
@@ -34,7 +34,7 @@ def test_every_choice_is_what_constants_and_theory_say(scaled):
 
 
 def test_the_recommendation_is_the_smallest_batch_near_the_fewest_evaluations_and_keeps_its_promise(scaled):
-    problem = rs.Problem(*scaled, l2=1e-1)
+    problem = rs.Problem(*scaled, alpha=1e-1)
     plan = rs.plan(problem, eps=0.05)
     fewest = min(choice.evaluations for choice in plan.choices)
     near = [choice for choice in plan.choices if choice.evaluations <= 1.1 * fewest]
@@ -56,11 +56,11 @@ def test_a_lipschitz_loss_is_planned_by_theorem_3():
     c = rs.constants(problem, batch_size=best.batch_size, permutations=10)
     assert best.epochs == theory.epochs_for(0.1, 60, best.batch_size, gbar=c.gbar, distance=plan.distance)
     with pytest.raises(ValueError, match="no theorem covers"):
-        rs.plan(rs.Problem(problem.X, problem.y, loss="absolute", l2=0.1))
+        rs.plan(rs.Problem(problem.X, problem.y, loss="absolute", alpha=0.1))
 
 
 def test_it_is_ten_lines_and_json(scaled):
-    plan = rs.plan(rs.Problem(*scaled, l2=1e-2))
+    plan = rs.plan(rs.Problem(*scaled, alpha=1e-2))
     assert len(str(plan).splitlines()) <= 10
     assert str(plan).startswith(f"train with   batch size {plan.recommended.batch_size}, step size")
     again = json.loads(json.dumps(plan.to_dict()))
@@ -69,7 +69,7 @@ def test_it_is_ten_lines_and_json(scaled):
 
 
 def warnings_of(X, y, names=None):
-    return " | ".join(rs.plan(rs.Problem(X, y, l2=0.1), permutations=1, feature_names=names).warnings)
+    return " | ".join(rs.plan(rs.Problem(X, y, alpha=0.1), permutations=1, feature_names=names).warnings)
 
 
 def test_warnings_name_what_the_data_calls_for():

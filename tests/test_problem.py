@@ -58,8 +58,8 @@ def test_other_types_are_converted(X):
         ({"y": np.array([0.0, 1.0, np.nan, 1.0])}, "y holds nan in row 2"),
         ({"y": np.array([0.0, 1.0, np.inf, 1.0]), "loss": "squared"}, "y holds inf in row 2"),
         ({"y": np.array(list("abca")), "loss": "squared"}, "which is no number"),
-        ({"l2": -1.0}, "l2=-1.0 must be zero or a positive number"),
-        ({"l2": float("nan")}, "l2=nan"),
+        ({"alpha": -1.0}, "alpha=-1.0 must be zero or a positive number"),
+        ({"alpha": float("nan")}, "alpha=nan"),
         ({"sample_weight": np.ones(3)}, "sample_weight has shape (3,)"),
         ({"sample_weight": np.array([1.0, -1.0, 1.0, 1.0])}, "sample_weight holds -1.0 in row 1"),
         ({"sample_weight": np.zeros(4)}, "sample_weight is zero everywhere"),
@@ -104,3 +104,26 @@ def test_a_finite_sum_needs_positive_smoothness_and_no_matrix():
         rs.constants(A, smoothness=[1.0])
     with pytest.raises(ValueError, match="either a problem"):
         rs.constants()
+
+
+def test_the_old_name_of_alpha_is_read_with_a_line_that_says_the_new_one():
+    X, y = np.eye(3), [0, 1, 1]
+    with pytest.warns(FutureWarning, match="l2 is called alpha now; write alpha=0.5"):
+        problem = rs.Problem(X, y, l2=0.5)
+    assert problem.alpha == 0.5
+    with pytest.warns(FutureWarning, match="l2 is called alpha now"):
+        assert problem.l2 == 0.5
+
+
+def test_a_problem_with_other_arguments_or_fewer_rows():
+    rng = np.random.default_rng(0)
+    X, y, weights = rng.standard_normal((9, 3)), rng.integers(0, 2, 9), rng.random(9) + 0.1
+    problem = rs.Problem(X, y, loss="hinge", alpha=0.1, sample_weight=weights, fit_intercept=True)
+    rows, x = np.array([5, 2, 7]), rng.standard_normal(4)
+    same = rs.Problem(X[rows], problem.y[rows], loss="hinge", alpha=0.1, sample_weight=weights[rows], fit_intercept=True)
+    assert problem.take(rows).objective(x) == same.objective(x)
+    other = problem.replace(loss="logistic", alpha=0.2, fit_intercept=False)
+    assert other.objective(x[:3]) == rs.Problem(X, y, alpha=0.2, sample_weight=weights).objective(x[:3])
+    assert problem.alpha == 0.1
+    with pytest.raises(ValueError, match="alpha=-1"):
+        problem.replace(alpha=-1)

@@ -110,7 +110,7 @@ def test_prior_work_is_labelled_as_orders():
 
 
 @pytest.mark.parametrize(
-    ("loss", "l2", "order", "theorem"),
+    ("loss", "alpha", "order", "theorem"),
     [
         ("logistic", 0.0, "rr", theory.THEOREM_1),
         ("squared", 0.1, "so", theory.THEOREM_1),
@@ -123,15 +123,17 @@ def test_prior_work_is_labelled_as_orders():
         (None, 0.0, "ig", theory.THEOREM_5),
     ],
 )
-def test_the_theorem_follows_from_the_problem_and_the_order(loss, l2, order, theorem):
-    problem = None if loss is None else rs.Problem(np.eye(4), [-1.0, 1.0, -1.0, 1.0], loss=loss, l2=l2)
+def test_the_theorem_follows_from_the_problem_and_the_order(loss, alpha, order, theorem):
+    problem = None if loss is None else rs.Problem(np.eye(4), [-1.0, 1.0, -1.0, 1.0], loss=loss, alpha=alpha)
     assert theory.theorem_for(problem, make_order(order, 4, 0)) is theorem
 
 
 def test_where_no_theorem_holds_the_error_says_why(monkeypatch):
     rr = make_order("rr", 2, 0)
-    with pytest.raises(ValueError, match=r"loss='hinge' with l2=0.1: no theorem covers a loss with kinks and l2; use l2=0"):
-        theory.theorem_for(rs.Problem(np.eye(2), [-1.0, 1.0], loss="hinge", l2=0.1), rr)
+    with pytest.raises(
+        ValueError, match=r"loss='hinge' with alpha=0.1: no theorem covers a loss with kinks and a regulariser; use alpha=0"
+    ):
+        theory.theorem_for(rs.Problem(np.eye(2), [-1.0, 1.0], loss="hinge", alpha=0.1), rr)
     monkeypatch.setattr(theory.catalogue, "THEOREMS", [theory.THEOREM_4])
     with pytest.raises(
         ValueError, match=r"no theorem covers this problem and order; there are Theorem 4 \(a smooth loss, each order"

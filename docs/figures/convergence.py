@@ -21,7 +21,7 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"  # told apart by colour-bli
 def main() -> None:
     data = rs.load("breast_cancer")
     X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
-    problem = rs.Problem(X, data.y, loss="logistic", l2=1e-2)
+    problem = rs.Problem(X, data.y, loss="logistic", alpha=1e-2)
     optimum = theory.measure(problem)
     epochs = np.arange(1, EPOCHS + 1)
     figure, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="constrained")
@@ -46,7 +46,7 @@ def main() -> None:
         axis.grid(alpha=0.2)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     axes[0].set_ylabel("f(x̂) − min f")
-    figure.suptitle("Shuffled SGD on breast_cancer (n = 569, logistic, l2 = 0.01, b = 1)", fontsize=10)
+    figure.suptitle("Shuffled SGD on breast_cancer (n = 569, logistic, alpha = 0.01, b = 1)", fontsize=10)
     figure.savefig(Path(__file__).with_suffix(".png"), dpi=150)
 
 

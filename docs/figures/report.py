@@ -17,7 +17,7 @@ FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--
 
 def main(source: str) -> None:
     data = rs.load(source)
-    problem = rs.Problem(data.X, data.y, loss="logistic", l2=1e-4)
+    problem = rs.Problem(data.X, data.y, loss="logistic", alpha=1e-4)
     options = webdriver.ChromeOptions()
     for flag in (*FLAGS, f"--window-size={WIDTH},{HEIGHT}"):
         options.add_argument(flag)

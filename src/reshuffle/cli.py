@@ -25,7 +25,7 @@ LossName = Annotated[str, typer.Option(help="unit, squared, logistic, smoothed_h
 BatchSize = Annotated[int, typer.Option(help="Samples in a step.")]
 OrderName = Annotated[str, typer.Option(help="rr: a new random order each epoch; so: one of them; ig: the order of the file.")]
 Seed = Annotated[int, typer.Option(help="Of the permutations.")]
-L2 = Annotated[float, typer.Option(help="Weight of the regulariser (l2/2)|x|².")]
+Alpha = Annotated[float, typer.Option(help="Weight of the regulariser (alpha/2)|x|².")]
 Intercept = Annotated[bool, typer.Option("--intercept", help="Add a column of ones.")]
 Target = Annotated[str | None, typer.Option(help="csv, parquet: column of the labels.  [default: the last]")]
 Features = Annotated[int | None, typer.Option(help="svmlight: d, where the last features do not occur.")]
@@ -35,7 +35,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 def main() -> None:
     """Entry point: mistakes of the user end in one line on stderr and status 2, Ctrl-C in status 130."""
     try:
-        app()
+        app([_current_name(word) for word in sys.argv[1:]])
     except (ValueError, OSError, ImportError) as error:
         _say(f"reshuffle: {error}")
         sys.exit(2)
@@ -45,6 +45,13 @@ def main() -> None:
     except KeyboardInterrupt:
         _say("reshuffle: interrupted before anything was finished")
         sys.exit(130)
+
+
+def _current_name(word: str) -> str:
+    if word.split("=")[0] != "--l2":
+        return word
+    _say("reshuffle: --l2 is called --alpha now")
+    return word.replace("--l2", "--alpha", 1)
 
 
 @app.callback(invoke_without_command=True)
@@ -66,7 +73,7 @@ def constants(
     failure_probability: Annotated[
         float | None, typer.Option(help="Report upper bounds that hold except with this probability.")
     ] = None,
-    l2: L2 = 0.0,
+    alpha: Alpha = 0.0,
     intercept: Intercept = False,
     target: Target = None,
     features: Features = None,
@@ -75,7 +82,7 @@ def constants(
     as_json: AsJson = False,
 ) -> None:
     """L, Lhat and Ltil of a dataset (or G, Ghat, Gtil and Gbar), and the step size that they allow."""
-    problem = _problem(path, loss, l2, intercept, target, features)
+    problem = _problem(path, loss, alpha, intercept, target, features)
     with _progress(permutations if order == "rr" else 1) as advance, _plain_warnings():
         result = reshuffle.constants(
             problem,
@@ -100,7 +107,7 @@ def plan(
     path: Source,
     loss: LossName = "logistic",
     eps: Annotated[float, typer.Option(help="The gap f - min f to reach.")] = 1e-3,
-    alpha: Annotated[float, typer.Option(help="Weight of the regulariser (alpha/2)|x|².")] = 0.0,
+    alpha: Alpha = 0.0,
     intercept: Intercept = False,
     permutations: Annotated[int, typer.Option(help="How many random permutations to measure.")] = 10,
     seed: Seed = 0,
@@ -110,7 +117,7 @@ def plan(
 ) -> None:
     """How to train on this data: batch size, step size, order and epochs, with the reasons."""
     data = reshuffle.load(path, target=target, n_features=features)
-    problem = reshuffle.Problem(data.X, None if loss == "unit" else data.y, loss=loss, l2=alpha, fit_intercept=intercept)
+    problem = reshuffle.Problem(data.X, None if loss == "unit" else data.y, loss=loss, alpha=alpha, fit_intercept=intercept)
     with _plain_warnings():
         result = reshuffle.plan(problem, eps=eps, permutations=permutations, seed=seed, feature_names=data.feature_names)
     print(json.dumps(result.to_dict()) if as_json else result)
@@ -122,7 +129,7 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
     loss: LossName = "logistic",
     eps: Annotated[float, typer.Option(help="The gap f - min f to reach.")] = 1e-3,
-    alpha: Annotated[float, typer.Option(help="Weight of the regulariser (alpha/2)|x|².")] = 0.0,
+    alpha: Alpha = 0.0,
     intercept: Intercept = False,
     permutations: Annotated[int, typer.Option(help="How many random permutations to measure.")] = 10,
     seed: Seed = 0,
@@ -133,9 +140,9 @@ def report(
     """The plan with its reasons, figures and measured runs, as one HTML page that needs no network."""
     from reshuffle.reporting import check_before_work
 
-    check_before_work(output, eps=eps, loss=loss, l2=alpha, permutations=permutations, seed=seed)
+    check_before_work(output, eps=eps, loss=loss, alpha=alpha, permutations=permutations, seed=seed)
     data = reshuffle.load(path, target=target, n_features=features)
-    problem = reshuffle.Problem(data.X, data.y, loss=loss, l2=alpha, fit_intercept=intercept)
+    problem = reshuffle.Problem(data.X, data.y, loss=loss, alpha=alpha, fit_intercept=intercept)
     options = {"--target": target, "--features": features}
     source = [path, *(str(word) for option in options.items() if option[1] is not None for word in option)]
     with _status() as stage, _plain_warnings():
@@ -156,7 +163,7 @@ def run(
     safe: Annotated[bool, typer.Option("--safe", help="A step that every permutation allows, not just sampled ones.")] = False,
     average: Annotated[str, typer.Option(help="epoch: the paper's average; last; suffix: of the second half.")] = "epoch",
     seed: Seed = 0,
-    l2: L2 = 0.0,
+    alpha: Alpha = 0.0,
     intercept: Intercept = False,
     target: Target = None,
     features: Features = None,
@@ -165,7 +172,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Shuffled SGD, an epoch a line, with what the theory promised beside what was reached."""
-    problem = _problem(path, loss, l2, intercept, target, features)
+    problem = _problem(path, loss, alpha, intercept, target, features)
     done: list[Any] = []
 
     def show(epoch: Any) -> None:
@@ -273,7 +280,7 @@ def reproduce(
     seed: Seed = 0,
     dataset: Annotated[str, typer.Option(help="table1: a file or a named dataset.")] = "breast_cancer",
     loss: Annotated[str, typer.Option(help="table1: the loss.")] = "logistic",
-    l2: Annotated[float, typer.Option(help="table1: weight of the regulariser.")] = 1e-3,
+    alpha: Annotated[float, typer.Option(help="table1: weight of the regulariser.")] = 1e-3,
 ) -> None:
     """The paper's tables and figures from real data, with the paper's numbers beside ours. A stopped job goes on where it was."""
     from reshuffle import experiments
@@ -289,7 +296,7 @@ def reproduce(
                 seed=seed,
                 dataset=dataset,
                 loss=loss,
-                l2=l2,
+                alpha=alpha,
                 start=start,
                 advance=advance,
             )
@@ -344,9 +351,9 @@ def add_dataset(name: Annotated[str, typer.Argument(help="A dataset that `reshuf
     print(add(name, path))
 
 
-def _problem(path: str, loss: str, l2: float, intercept: bool, target: str | None, features: int | None) -> Any:
+def _problem(path: str, loss: str, alpha: float, intercept: bool, target: str | None, features: int | None) -> Any:
     data = reshuffle.load(path, target=target, n_features=features)
-    return reshuffle.Problem(data.X, None if loss == "unit" else data.y, loss=loss, l2=l2, fit_intercept=intercept)
+    return reshuffle.Problem(data.X, None if loss == "unit" else data.y, loss=loss, alpha=alpha, fit_intercept=intercept)
 
 
 def _number(option: str, text: str) -> float:

@@ -45,8 +45,8 @@ def complexities(problem: Problem, optimum: Optimum, rr: Any, ig: Any, accuracie
         order = make_order(c.order, problem.n, c.seed)
         add(theorem_for(problem, order), c, optimum)
         if problem.smoothness is not None:
-            # L_i|a_i|^2 + l2 is the smoothness of f_i as a function of x
-            smoothness = np.maximum(problem.smoothness * problem.squared_norms() + problem.l2, np.finfo(float).tiny)
+            # L_i|a_i|^2 + alpha is the smoothness of f_i as a function of x
+            smoothness = np.maximum(problem.smoothness * problem.squared_norms() + problem.alpha, np.finfo(float).tiny)
             dual_norm = float(np.sqrt(np.sum(problem.squared_sample_gradients(optimum.x) / smoothness)))
             general = constants(smoothness=smoothness, order=order, permutations=c.permutations, seed=c.seed)
             add(theorem_for(None, order), general, replace(optimum, dual_norm=dual_norm))

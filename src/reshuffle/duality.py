@@ -1,8 +1,8 @@
-"""How far f(x) can be from the minimum, by duality. With l2 > 0 every feasible dual point u gives a lower bound of min f, so
-f(x) minus that bound is a certificate for x. Without l2 the dual asks A'u = 0, no such point comes for free, and there is no
+"""How far f(x) can be from the minimum, by duality. With alpha > 0 every feasible dual point u gives a lower bound of min f, so
+f(x) minus that bound is a certificate for x. Without alpha the dual asks A'u = 0, no such point comes for free, and there is no
 certificate.
 
-An intercept bears no l2, so a feasible u must balance it: w'u = 0. The duals of the margins do once the intercept is moved to
+An intercept bears no alpha, so a feasible u must balance it: w'u = 0. The duals of the margins do once the intercept is moved to
 its exact one-dimensional optimum, found by bracketing; where the sum of duals jumps over zero there (kinks), the duals of the
 two ends of the bracket are mixed.
 """
@@ -19,8 +19,8 @@ Vector = NDArray[np.float64]
 
 
 def duality_gap(problem: Problem, x: Vector, dual: Vector | None = None) -> float | None:
-    """An upper bound of f(x) - min f, or None without l2. `dual` offers one more dual point; the better one counts."""
-    if problem.l2 == 0.0:
+    """An upper bound of f(x) - min f, or None without alpha. `dual` offers one more dual point; the better one counts."""
+    if problem.alpha == 0.0:
         return None
     z = problem.margins(x)
     candidates = [balanced_duals(problem, z)]

@@ -1,8 +1,8 @@
 """x*, and what the theorems ask of it: D = |x_0 - x*|, sigma* and |y*|. Solved to high accuracy, and honest about how high.
 
-Smooth losses: the certified solver with l2, L-BFGS on columns scaled to unit norm without, then Newton steps where the Hessian is
-small enough to form. Losses made of straight pieces without l2: a linear program. A Lipschitz loss with l2 is refused, as no
-theorem covers it.
+Smooth losses: the certified solver where alpha > 0, else L-BFGS on columns scaled to unit norm, then Newton steps where the Hessian
+is small enough to form. Losses made of straight pieces: a linear program; together with alpha > 0 they are refused, as no theorem
+covers that.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Optimum:
     sigma: float  #: sqrt((1/n) sum_i |grad f_i(x*)|^2); nan for a loss with kinks
     dual_norm: float  #: |y*|_{Λ^-1}; nan for a loss with kinks
     gradient_norm: float  #: |grad f(x)| relative to |grad f(x_0)|; nan for a loss with kinks
-    error: float | None  #: an upper bound of f - min f, where one can be had (l2 > 0, or a linear program)
+    error: float | None  #: an upper bound of f - min f, where one can be had (alpha > 0, or a linear program)
 
     def __str__(self) -> str:
         known = "" if self.error is None else f", f - min f <= {self.error:.1e}"
@@ -48,7 +48,7 @@ def measure(problem: Problem, x0: ArrayLike | None = None) -> Optimum:
     start = np.zeros(problem.dimension) if x0 is None else np.asarray(x0, dtype=np.float64)
     if problem.smoothness is None:
         return _measure_pieces(problem, start)
-    near = solve(problem, tol=1e-12, max_iter=5000).x if problem.l2 > 0.0 else _lbfgs(problem, start)
+    near = solve(problem, tol=1e-12, max_iter=5000).x if problem.alpha > 0.0 else _lbfgs(problem, start)
     x = _newton(problem, near)
     initial = float(np.linalg.norm(problem.gradient(start)))
     final = float(np.linalg.norm(problem.gradient(x)))
@@ -65,17 +65,17 @@ def measure(problem: Problem, x0: ArrayLike | None = None) -> Optimum:
 
 
 def _dual_norm(problem: Problem, x: Vector, duals: Vector) -> float:
-    """sqrt(sum_i y_i^2 / L_i), and l2|x|^2 for each sample's share of the regulariser."""
+    """sqrt(sum_i y_i^2 / L_i), and alpha|x|^2 for each sample's share of the regulariser."""
     smoothness = problem.smoothness
     if smoothness is None:
         return nan
     coefficients = x[: problem.d]
-    return float(np.sqrt(np.sum(duals**2 / smoothness) + problem.n * problem.l2 * float(coefficients @ coefficients)))
+    return float(np.sqrt(np.sum(duals**2 / smoothness) + problem.n * problem.alpha * float(coefficients @ coefficients)))
 
 
 def _lbfgs(problem: Problem, start: Vector) -> Vector:
     scale = np.ones(problem.dimension)
-    scale[: problem.d] = np.sqrt(problem.rows.squared_column_norms() / problem.n + problem.l2)
+    scale[: problem.d] = np.sqrt(problem.rows.squared_column_norms() / problem.n + problem.alpha)
     scale[scale == 0.0] = 1.0
 
     def value_and_gradient(v: Vector) -> tuple[float, Vector]:
@@ -91,7 +91,7 @@ def _newton(problem: Problem, x: Vector) -> Vector:
     """Newton steps, as long as they make the gradient smaller."""
     if problem.dimension > _LARGEST_HESSIAN:
         return x
-    ridge = np.r_[np.full(problem.d, problem.l2), np.zeros(int(problem.fit_intercept))]
+    ridge = np.r_[np.full(problem.d, problem.alpha), np.zeros(int(problem.fit_intercept))]
     gradient = problem.gradient(x)
     for _ in range(30):
         curvatures = problem.sample_weight * problem.curvatures(problem.margins(x)) / problem.n
@@ -116,7 +116,7 @@ def _shorter_gradient(problem: Problem, x: Vector, gradient: Vector, step: Vecto
 
 def _measure_pieces(problem: Problem, start: Vector) -> Optimum:
     """min (1/n) sum w_i xi_i with xi_i above every straight piece u z_i - l*(u) of l_i: u = the ends of its domain, and 0."""
-    if problem.l2 > 0.0:
+    if problem.alpha > 0.0:
         raise uncovered(problem)
     low, high = problem.dual_bounds
     slopes = [low, np.zeros(problem.n), high]

@@ -44,7 +44,7 @@ class Plan:
     n: int  #: samples
     d: int  #: features
     loss: str  #: as text, with its parameter
-    l2: float
+    alpha: float
     eps: float  #: the gap f - min f to reach
     choices: tuple[Choice, ...]  #: one for each batch size 1, 2, 4, ..., n
     recommended: Choice  #: the smallest batch size within 10 % of the fewest evaluations
@@ -168,7 +168,7 @@ def plan_from(found: Survey, *, eps: float, feature_names: Sequence[str] | None 
         n=problem.n,
         d=problem.d,
         loss=str(problem.loss),
-        l2=problem.l2,
+        alpha=problem.alpha,
         eps=eps,
         choices=choices,
         recommended=recommended,

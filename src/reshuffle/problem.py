@@ -1,4 +1,4 @@
-"""Problem = rows + loss + labels + weights + l2 + intercept: minimise f(x) = (1/n) sum_i w_i l(a_i'x, y_i) + (l2/2)|x|^2.
+"""Problem = rows + loss + labels + weights + alpha + intercept: minimise f(x) = (1/n) sum_i w_i l(a_i'x, y_i) + (alpha/2)|x|^2.
 
 Everything a user can get wrong about data, labels or weights is refused here, before any work starts. The user's arrays
 are neither changed nor copied, except where their layout forces it: see `rows.memory`.
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from reshuffle.losses import Loss, get_loss, loops
 from reshuffle.losses.base import compiled
 from reshuffle.rows import Rows, as_rows
-from reshuffle.validation import labels_for, row_weights
+from reshuffle.validation import labels_for, renamed, row_weights
 from reshuffle.vectors import dot
 
 Vector = NDArray[np.float64]
@@ -27,7 +27,7 @@ class Problem:
     y : labels. Two classes for a classification loss (the smaller becomes -1, the larger +1), numbers for a regression
         loss, not needed for the `unit` loss.
     loss : a name, "name:parameter", or a `Loss`.
-    l2 : weight of (l2/2)|x|^2, which leaves the intercept alone.
+    alpha : weight of (alpha/2)|x|^2, which leaves the intercept alone.
     sample_weight : multiplies each sample's loss. A row of weight 0 is removed, so n counts the rows that are left.
     fit_intercept : adds a column of ones to A (it is not stored).
     """
@@ -38,14 +38,16 @@ class Problem:
         y: ArrayLike | None = None,
         *,
         loss: str | Loss = "logistic",
-        l2: float = 0.0,
+        alpha: float = 0.0,
         sample_weight: ArrayLike | None = None,
         fit_intercept: bool = False,
+        l2: float | None = None,
     ) -> None:
         self.loss = get_loss(loss)
-        if not 0.0 <= l2 < float("inf"):
-            raise ValueError(f"l2={l2!r} must be zero or a positive number")
-        self.l2 = float(l2)
+        alpha = renamed("l2", "alpha", l2, alpha)
+        if not 0.0 <= alpha < float("inf"):
+            raise ValueError(f"alpha={alpha!r} must be zero or a positive number")
+        self.alpha = float(alpha)
         self.fit_intercept = bool(fit_intercept)
         self.rows: Rows = as_rows(X).with_intercept(self.fit_intercept)
         self.y = labels_for(self.loss, y, self.rows.n)
@@ -56,14 +58,19 @@ class Problem:
             self.sample_weight, self.y = self.sample_weight[kept], None if self.y is None else self.y[kept]
 
     def replace(self, **changes: Any) -> "Problem":
-        """The same problem with other arguments: `problem.replace(l2=0.1)`."""
-        names = ("y", "loss", "l2", "sample_weight", "fit_intercept")
+        """The same problem with other arguments: `problem.replace(alpha=0.1)`."""
+        names = ("y", "loss", "alpha", "sample_weight", "fit_intercept")
         return Problem(**{"X": self.rows, **{name: getattr(self, name) for name in names}, **changes})
 
     def take(self, rows: NDArray[np.integer[Any]]) -> "Problem":
         """The problem of these rows alone, in this order, with their weights as they are."""
         labels = None if self.y is None else self.y[rows]
         return self.replace(X=self.rows.take(rows), y=labels, sample_weight=self.sample_weight[rows])
+
+    @property
+    def l2(self) -> float:
+        """What `alpha` was called."""
+        return renamed("l2", "alpha", self.alpha, 0.0)
 
     @property
     def X(self) -> Any:
@@ -159,13 +166,13 @@ class Problem:
         return total / self.n + self.regulariser(x)
 
     def regulariser(self, x: Vector) -> float:
-        """(l2/2)|x|^2, without the intercept."""
-        return 0.5 * self.l2 * float(dot(x[: self.d], x[: self.d]))
+        """(alpha/2)|x|^2, without the intercept."""
+        return 0.5 * self.alpha * float(dot(x[: self.d], x[: self.d]))
 
     def gradient(self, x: Vector) -> Vector:
         """grad f(x), or one subgradient where the loss has kinks."""
         g = self.transposed(self.sample_weight * self.duals(self.margins(x))) / self.n
-        g[: self.d] += self.l2 * x[: self.d]
+        g[: self.d] += self.alpha * x[: self.d]
         return g
 
     def squared_norms(self) -> Vector:
@@ -173,20 +180,20 @@ class Problem:
         return self.rows.squared_norms()
 
     def squared_sample_gradients(self, x: Vector) -> Vector:
-        """|grad f_i(x)|^2 for f_i(x) = w_i l(a_i'x, y_i) + (l2/2)|x|^2, of which the intercept bears no l2."""
+        """|grad f_i(x)|^2 for f_i(x) = w_i l(a_i'x, y_i) + (alpha/2)|x|^2, which leaves the intercept out of |x|."""
         z = self.margins(x)
         duals = self.sample_weight * self.duals(z)
         along = z - (x[self.d] if self.fit_intercept else 0.0)
         coefficients = x[: self.d]
-        shares = 2.0 * self.l2 * duals * along + self.l2**2 * float(coefficients @ coefficients)
+        shares = 2.0 * self.alpha * duals * along + self.alpha**2 * float(coefficients @ coefficients)
         return np.maximum(duals**2 * self.squared_norms() + shares, 0.0)
 
     def dual_objective_along(self, u: Vector) -> Callable[[float], float]:
-        """-(1/n) sum w_i l*(v_i) - |A'(w v)|^2 / (2 l2 n^2) at v = s u, as a function of s: a lower bound of min f if u balances
+        """-(1/n) sum w_i l*(v_i) - |A'(w v)|^2 / (2 alpha n^2) at v = s u, as a function of s: a lower bound of min f if u balances
         an intercept (w'u = 0). All s share one product with the data.
         """
         pull = self.transposed(self.sample_weight * u)[: self.d] / self.n
-        square = float(dot(pull, pull)) / (2.0 * self.l2)
+        square = float(dot(pull, pull)) / (2.0 * self.alpha)
 
         def value(s: float) -> float:
             return -float(dot(self.sample_weight, self.conjugates(s * u))) / self.n - s * s * square
@@ -194,4 +201,4 @@ class Problem:
         return value
 
     def __repr__(self) -> str:
-        return f"Problem({self.rows}, loss={self.loss}, l2={self.l2:g}, fit_intercept={self.fit_intercept})"
+        return f"Problem({self.rows}, loss={self.loss}, alpha={self.alpha:g}, fit_intercept={self.fit_intercept})"

@@ -1,5 +1,6 @@
 """The door: what users pass in comes out checked and in one form. Each message names the argument, its value and what to do."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,14 @@ def whole_number(name: str, value: Any, smallest: int, largest: int | None = Non
     if number < smallest:
         raise ValueError(f"{name}={number} is too small; use {allowed}")
     return number
+
+
+def renamed(old: str, new: str, given: float | None, default: float) -> float:
+    """The value of an argument that goes by its old name, if it does, with a line that says its new one."""
+    if given is None:
+        return default
+    warnings.warn(f"{old} is called {new} now; write {new}={given!r}", FutureWarning, stacklevel=3)
+    return given
 
 
 def starting_point(x0: ArrayLike | None, dimension: int) -> Vector:

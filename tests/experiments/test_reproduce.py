@@ -126,8 +126,8 @@ def test_figure_3_needs_a_dataset(tmp_path, small_data):
     ("dataset", "loss", "first"), [("breast_cancer", "logistic", "Theorem 1"), ("diabetes", "absolute", "Theorem 3")]
 )
 def test_table_1_puts_numbers_to_every_row(tmp_path, dataset, loss, first):
-    l2 = 1e-3 if loss == "logistic" else 0.0
-    outcome = experiments.reproduce("table1", out=tmp_path, dataset=dataset, loss=loss, l2=l2, permutations=5)
+    alpha = 1e-3 if loss == "logistic" else 0.0
+    outcome = experiments.reproduce("table1", out=tmp_path, dataset=dataset, loss=loss, alpha=alpha, permutations=5)
     assert outcome.failures == []
     with open(tmp_path / "table1.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))

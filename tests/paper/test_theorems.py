@@ -39,13 +39,13 @@ def assert_mean_is_below(measured, bound):
 
 @settings(max_examples=25)
 @given(
-    seed=st.integers(0, 10**6), loss=st.sampled_from(SMOOTH), l2=st.sampled_from([0.01, 0.5]), order=st.sampled_from(["rr", "so"]),
-    n=st.integers(3, 20), data=st.data(),
+    seed=st.integers(0, 10**6), loss=st.sampled_from(SMOOTH), alpha=st.sampled_from([0.01, 0.5]),
+    order=st.sampled_from(["rr", "so"]), n=st.integers(3, 20), data=st.data(),
 )  # fmt: skip
-def test_theorem_1_random_orders_of_random_problems(seed, loss, l2, order, n, data):
+def test_theorem_1_random_orders_of_random_problems(seed, loss, alpha, order, n, data):
     rng = np.random.default_rng(seed)
     b, epochs = data.draw(st.integers(1, n)), data.draw(st.integers(1, 8))
-    problem, _ = some_problem(rng, n, 3, loss, l2=l2, sample_weight=rng.random(n) + 0.2)
+    problem, _ = some_problem(rng, n, 3, loss, alpha=alpha, sample_weight=rng.random(n) + 0.2)
     optimum = theory.measure(problem)
     lhat, ltil = bound_of_every_permutation(problem, b)
     limit = theory.step_size_limit(n, b, lhat, ltil)
@@ -59,7 +59,7 @@ def test_theorem_1_random_orders_of_random_problems(seed, loss, l2, order, n, da
 @pytest.mark.parametrize("order", ["rr", "so"])
 @pytest.mark.parametrize("b", [1, 10, 64])
 def test_theorem_1_on_real_data(name, loss, order, b):
-    problem = real_problem(name, loss, l2=1e-2)
+    problem = real_problem(name, loss, alpha=1e-2)
     optimum = theory.measure(problem)
     run = rs.minimize(problem, order=order, batch_size=b, epochs=10)
     bound = run.bound(optimum, run.constants)
@@ -71,12 +71,16 @@ def test_theorem_1_on_real_data(name, loss, order, b):
 
 @settings(max_examples=40)
 @given(
-    seed=st.integers(0, 10**6), loss=st.sampled_from(SMOOTH), l2=st.sampled_from([0.01, 0.5]), n=st.integers(2, 20), data=st.data()
+    seed=st.integers(0, 10**6),
+    loss=st.sampled_from(SMOOTH),
+    alpha=st.sampled_from([0.01, 0.5]),
+    n=st.integers(2, 20),
+    data=st.data(),
 )
-def test_theorem_2_any_given_order(seed, loss, l2, n, data):
+def test_theorem_2_any_given_order(seed, loss, alpha, n, data):
     rng = np.random.default_rng(seed)
     b, epochs = data.draw(st.integers(1, n)), data.draw(st.integers(1, 8))
-    problem, _ = some_problem(rng, n, 3, loss, l2=l2, sample_weight=rng.random(n) + 0.2)
+    problem, _ = some_problem(rng, n, 3, loss, alpha=alpha, sample_weight=rng.random(n) + 0.2)
     order = rng.permutation(n)
     optimum = theory.measure(problem)
     c = rs.constants(problem, batch_size=b, order=order, tol=1e-8)
@@ -88,7 +92,7 @@ def test_theorem_2_any_given_order(seed, loss, l2, n, data):
 @pytest.mark.parametrize(("name", "loss"), [("breast_cancer", "logistic"), ("diabetes", "squared")])
 @pytest.mark.parametrize("b", [1, 10, 64])
 def test_theorem_2_on_real_data_even_sorted_by_label(name, loss, b):
-    problem = real_problem(name, loss, l2=1e-2)
+    problem = real_problem(name, loss, alpha=1e-2)
     optimum = theory.measure(problem)
     for order in ("ig", np.argsort(problem.y, kind="stable")):
         run = rs.minimize(problem, order=order, batch_size=b, epochs=10)
@@ -173,7 +177,7 @@ def test_theorems_4_and_5_general_sums_of_quadratics(seed, n, order, data):
 
 def test_the_larger_step_needs_fewer_epochs_on_real_data():
     """Steps sqrt(L/Lhat) times larger than 1/(nL) ones (up to sqrt 2), and fewer epochs to a fixed gap."""
-    problem = real_problem("breast_cancer", "logistic", l2=1e-2)
+    problem = real_problem("breast_cancer", "logistic", alpha=1e-2)
     optimum = theory.measure(problem)
     c = rs.constants(problem, permutations=20)
     textbook = 1.0 / (problem.n * c.L)

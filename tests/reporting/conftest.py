@@ -53,7 +53,7 @@ def made(tmp_path_factory) -> Made:
     done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     data = rs.load(table)
-    problem = rs.Problem(data.X, data.y, l2=0.01, fit_intercept=True)
+    problem = rs.Problem(data.X, data.y, alpha=0.01, fit_intercept=True)
     source = [str(table), "--target", "label"]
     return Made(page, json.loads(done.stdout), rs.report(problem, data, **SETTINGS, source=source))
 

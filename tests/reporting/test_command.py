@@ -44,11 +44,11 @@ def test_it_writes_one_file_under_six_megabytes_and_prints_its_path(tmp_path):
         ({"seed": -1}, "seed=-1"),
         ({"loss": "unit"}, "loss='unit' has constants but no values"),
         ({"loss": "cubic"}, "loss='cubic' is not known"),
-        ({"loss": "hinge", "l2": 0.1}, "no theorem covers a loss with kinks and l2"),
+        ({"loss": "hinge", "alpha": 0.1}, "no theorem covers a loss with kinks and a regulariser"),
     ],
 )
 def test_mistakes_are_named_before_any_work(tmp_path, arguments, complaint):
-    fine = {"output": tmp_path / "report.html", "loss": "logistic", "l2": 0.0, "eps": 0.1, "permutations": 1, "seed": 0}
+    fine = {"output": tmp_path / "report.html", "loss": "logistic", "alpha": 0.0, "eps": 0.1, "permutations": 1, "seed": 0}
     check_before_work(**fine)
     with pytest.raises(ValueError, match=re.escape(complaint)):
         check_before_work(**{**fine, **arguments})

@@ -50,7 +50,7 @@ def test_the_plan_on_the_page_is_the_plan(made, tmp_path):
 
 
 def test_every_eps_on_offer_is_what_a_plan_for_it_says():
-    problem = rs.Problem(*small(), l2=0.1)
+    problem = rs.Problem(*small(), alpha=0.1)
     found = rs.report(problem, eps=0.01, permutations=2)
     for accuracy in found.accuracies:
         plan = rs.plan(problem, eps=accuracy.eps, permutations=2)
@@ -65,7 +65,7 @@ def test_every_eps_on_offer_is_what_a_plan_for_it_says():
 
 def test_the_table_is_that_of_the_paper(report, made):
     data = rs.load(made.printed["dataset"]["name"])
-    problem = rs.Problem(data.X, data.y, l2=0.01, fit_intercept=True)
+    problem = rs.Problem(data.X, data.y, alpha=0.01, fit_intercept=True)
     constants = {"permutations": SETTINGS["permutations"], "seed": SETTINGS["seed"]}
     rr, ig = rs.constants(problem, **constants), rs.constants(problem, order="ig", seed=SETTINGS["seed"])
     assert list(report.complexities) == complexities(problem, theory.measure(problem), rr, ig, report.tabled)
@@ -92,7 +92,7 @@ def test_distributions_count_everything():
 
 
 def test_bounds_hold_for_the_measured_runs_and_belong_to_their_steps():
-    problem = rs.Problem(*small(), l2=0.05)
+    problem = rs.Problem(*small(), alpha=0.05)
     found = rs.report(problem, permutations=4)
     optimum, run = theory.measure(problem), found.convergence
     for curve in run.at_theory:
@@ -107,7 +107,7 @@ def test_bounds_hold_for_the_measured_runs_and_belong_to_their_steps():
 
 
 def test_the_practical_step_is_the_one_that_ended_lowest():
-    run = rs.report(rs.Problem(*small(), l2=0.05), permutations=2).convergence
+    run = rs.report(rs.Problem(*small(), alpha=0.05), permutations=2).convergence
     lowest = min(run.trials, key=lambda trial: trial.gap)
     assert run.multiple == lowest.multiple > 1
     assert [trial.multiple for trial in run.trials] == [2**k for k in range(len(run.trials))]
@@ -120,7 +120,7 @@ def test_the_practical_step_is_the_one_that_ended_lowest():
 
 def test_a_step_that_rises_above_the_start_on_the_way_is_halved():
     X, y = small()
-    run = rs.report(rs.Problem(X * [1.0, 1.0, 10.0], y, l2=1e-3), permutations=1).convergence
+    run = rs.report(rs.Problem(X * [1.0, 1.0, 10.0], y, alpha=1e-3), permutations=1).convergence
     lowest = min(run.trials, key=lambda trial: trial.gap or float("inf"))
     assert run.multiple < lowest.multiple
     assert max(run.at_practical[0].gaps) <= run.start_gap
@@ -136,7 +136,7 @@ def test_a_step_that_diverges_is_never_taken():
 @pytest.mark.parametrize("sparse", [False, True])
 def test_large_data_is_sampled_for_the_runs_and_only_for_them(monkeypatch, sparse):
     X, y = small(200)
-    problem = rs.Problem(sp.csr_array(X) if sparse else X, y, l2=0.05)
+    problem = rs.Problem(sp.csr_array(X) if sparse else X, y, alpha=0.05)
     whole = rs.report(problem, permutations=2)
     monkeypatch.setattr(convergence, "LARGEST", 150)
     part = rs.report(problem, permutations=2)
@@ -182,7 +182,7 @@ def test_the_smallest_data_there_is():
         ({"loss": "logistic"}, {"permutations": 0}, "permutations=0"),
         ({"loss": "logistic"}, {"seed": -1}, "seed=-1"),
         ({"loss": "unit"}, {}, "loss='unit' has constants but no values"),
-        ({"loss": "hinge", "l2": 0.1}, {}, "no theorem covers a loss with kinks and l2"),
+        ({"loss": "hinge", "alpha": 0.1}, {}, "no theorem covers a loss with kinks and a regulariser"),
     ],
 )
 def test_mistakes_are_named(arguments, options, complaint):

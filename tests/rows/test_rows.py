@@ -130,15 +130,15 @@ def test_an_epoch_of_algorithm_1(storage, intercept, b):
         x, dual = np.full(rows.dimension, 0.1), np.empty(N)
         rows.sgd_epoch(visit, y, weights, step, x, dual)
         start = np.full(rows.dimension, 0.1)
-        ends, duals = shuffled_sgd(A, y, loss, [permutation], b, [0.1], start, weights=weights, l2=0.3, intercept=intercept)
+        ends, duals = shuffled_sgd(A, y, loss, [permutation], b, [0.1], start, weights=weights, alpha=0.3, intercept=intercept)
         np.testing.assert_allclose(x, ends[-1], rtol=1e-9)
         np.testing.assert_allclose(dual, duals, rtol=1e-9)
 
 
 def test_a_pass_of_sdca_maximises_the_dual_over_one_entry_after_the_other(storage):
     y = np.where(np.random.default_rng(5).random(N) < 0.5, -1.0, 1.0)
-    p = rs.Problem(storage, y, l2=0.5, sample_weight=np.random.default_rng(6).random(N) + 0.5)
-    pull, x, dual, order = 1.0 / (p.n * p.l2), np.zeros(D), np.zeros(p.n), np.random.default_rng(0).permutation(p.n)
+    p = rs.Problem(storage, y, alpha=0.5, sample_weight=np.random.default_rng(6).random(N) + 0.5)
+    pull, x, dual, order = 1.0 / (p.n * p.alpha), np.zeros(D), np.zeros(p.n), np.random.default_rng(0).permutation(p.n)
     step = DualStep(compiled(p.loss, "prox"), 0.0, pull, 0.0)
     for i in order:
         before = p.dual_objective_along(dual)(1.0)
@@ -214,7 +214,7 @@ def test_a_toy_storage_has_constants_and_a_plan(both, tmp_path):
     journal = tmp_path / "run.jsonl"
     rs.constants(rows, permutations=2, out=journal)
     assert rs.constants(rows, permutations=4, out=journal).permutations == 4
-    ours, reference = (rs.plan(rs.Problem(A, y, l2=0.01), permutations=2) for A in (rows, X))
+    ours, reference = (rs.plan(rs.Problem(A, y, alpha=0.01), permutations=2) for A in (rows, X))
     assert ours.recommended.batch_size == reference.recommended.batch_size
     assert ours.recommended.step_size == pytest.approx(reference.recommended.step_size, rel=1e-4)
 
@@ -222,7 +222,7 @@ def test_a_toy_storage_has_constants_and_a_plan(both, tmp_path):
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 def test_a_toy_storage_is_trained_on(both, loss):
     X, rows, y = both
-    runs = [rs.minimize(rs.Problem(A, y, loss=loss, l2=0.1), step_size=0.1, batch_size=3, epochs=4) for A in (rows, X)]
+    runs = [rs.minimize(rs.Problem(A, y, loss=loss, alpha=0.1), step_size=0.1, batch_size=3, epochs=4) for A in (rows, X)]
     np.testing.assert_allclose(runs[0].x, runs[1].x, rtol=1e-9)
     assert runs[0].gap == pytest.approx(runs[1].gap, rel=1e-6)
     for kind in (rs.CertifiedClassifier, partial(rs.ShuffledSGDClassifier, epochs=5, tol=1e9)):

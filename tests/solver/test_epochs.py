@@ -32,26 +32,28 @@ def some_problem(rng, n, d, loss, kind="dense", **options):
     loss=st.sampled_from(LOSSES),
     kind=st.sampled_from(["dense", "csr", "float32", "csr32", "int64"]),
     order=st.sampled_from(["rr", "so", "ig"]),
-    l2=st.sampled_from([0.0, 0.01, 5.0]),
+    alpha=st.sampled_from([0.0, 0.01, 5.0]),
     intercept=st.booleans(),
     data=st.data(),
 )
-def test_a_run_is_algorithm_1_line_by_line(seed, loss, kind, order, l2, intercept, data):
+def test_a_run_is_algorithm_1_line_by_line(seed, loss, kind, order, alpha, intercept, data):
     rng = np.random.default_rng(seed)
     n, d = data.draw(st.integers(1, 25)), data.draw(st.integers(1, 6))
     b = data.draw(st.integers(1, n))
     weights = np.exp(rng.standard_normal(n))
-    problem, A = some_problem(rng, n, d, loss, kind, l2=l2, fit_intercept=intercept, sample_weight=weights)
+    problem, A = some_problem(rng, n, d, loss, kind, alpha=alpha, fit_intercept=intercept, sample_weight=weights)
     steps = rng.uniform(0.001, 0.05, 4).tolist()
     x0 = rng.standard_normal(d + intercept)
     run = rs.minimize(problem, order=order, batch_size=b, step_size=steps, epochs=4, x0=x0, seed=seed)
     permutations = [make_order(order, n, seed).permutation(k) for k in range(4)]
-    ends, duals = shuffled_sgd(A, problem.y, problem.loss, permutations, b, steps, x0, weights=weights, l2=l2, intercept=intercept)
+    ends, duals = shuffled_sgd(
+        A, problem.y, problem.loss, permutations, b, steps, x0, weights=weights, alpha=alpha, intercept=intercept
+    )
     close = {"rtol": 1e-9, "atol": 1e-10}
     np.testing.assert_allclose(run.last, ends[-1], **close)
     np.testing.assert_allclose(run.x, sum(s * x for s, x in zip(steps, ends, strict=True)) / sum(steps), **close)
     np.testing.assert_allclose(run.dual, duals, **close)
-    f = np.mean(weights * problem.losses(problem.margins(run.x))) + l2 / 2 * np.sum(run.x[:d] ** 2)
+    f = np.mean(weights * problem.losses(problem.margins(run.x))) + alpha / 2 * np.sum(run.x[:d] ** 2)
     assert run.f == pytest.approx(f)
 
 
@@ -59,7 +61,7 @@ def test_a_run_is_algorithm_1_line_by_line(seed, loss, kind, order, l2, intercep
 @pytest.mark.parametrize("intercept", [False, True])
 def test_the_full_batch_is_gradient_descent(kind, intercept):
     rng = np.random.default_rng(0)
-    problem, _ = some_problem(rng, 40, 5, "logistic", kind, l2=0.1, fit_intercept=intercept)
+    problem, _ = some_problem(rng, 40, 5, "logistic", kind, alpha=0.1, fit_intercept=intercept)
     x = np.zeros(problem.dimension)
     for _ in range(10):
         x = x - 0.7 * problem.gradient(x)
@@ -78,13 +80,13 @@ def test_a_weight_of_zero_equals_a_removed_row(order):
 
 
 def test_a_shrinkage_that_reaches_or_passes_zero_is_followed():
-    """1 - step l2 = 0 and below: the scaled vector must not lose itself."""
+    """1 - step alpha = 0 and below: the scaled vector must not lose itself."""
     rng = np.random.default_rng(2)
-    for l2 in (10.0, 12.0, 1e4):
-        problem, A = some_problem(rng, 12, 3, "squared", "csr", l2=l2)
-        run = rs.minimize(problem, order="ig", step_size=0.1 if l2 < 100 else 1e-4, epochs=3, x0=np.ones(3))
+    for alpha in (10.0, 12.0, 1e4):
+        problem, A = some_problem(rng, 12, 3, "squared", "csr", alpha=alpha)
+        run = rs.minimize(problem, order="ig", step_size=0.1 if alpha < 100 else 1e-4, epochs=3, x0=np.ones(3))
         steps = run.steps
-        ends, _ = shuffled_sgd(A, problem.y, problem.loss, [np.arange(12)] * 3, 1, steps, np.ones(3), l2=l2)
+        ends, _ = shuffled_sgd(A, problem.y, problem.loss, [np.arange(12)] * 3, 1, steps, np.ones(3), alpha=alpha)
         np.testing.assert_allclose(run.last, ends[-1], rtol=1e-9, atol=1e-12)
 
 

@@ -29,7 +29,7 @@ def test_steps_can_be_a_number_a_list_or_a_function(cancer):
 @pytest.mark.parametrize("order", ["rr", "so", "ig"])
 @pytest.mark.parametrize("b", [1, 10, 569])
 def test_the_step_of_theory_is_the_limit_of_the_order(cancer, order, b):
-    problem = rs.Problem(*cancer, l2=1e-3)
+    problem = rs.Problem(*cancer, alpha=1e-3)
     run = rs.minimize(problem, order=order, batch_size=b, epochs=5, seed=2)
     c = rs.constants(problem, order=order, batch_size=b, permutations=5, seed=2)
     assert run.steps == [c.step_size_limit] * 5
@@ -43,7 +43,7 @@ def test_the_step_of_theory_is_the_limit_of_the_order(cancer, order, b):
 
 @pytest.mark.parametrize("order", ["rr", "so", "ig"])
 def test_the_step_for_a_budget_is_the_one_of_the_theorem(cancer, order):
-    problem = rs.Problem(*cancer, loss="squared", l2=1e-2)
+    problem = rs.Problem(*cancer, loss="squared", alpha=1e-2)
     optimum = theory.measure(problem)
     run = rs.minimize(problem, order=order, step_size="budget", batch_size=2, epochs=50, optimum=optimum)
     c = run.constants
@@ -63,8 +63,8 @@ def test_a_lipschitz_loss_takes_its_step_from_the_distance_and_the_budget(cancer
     want = theory.step_lipschitz(100, 5, epochs=16, gbar=run.constants.gbar, distance=optimum.distance)
     assert run.steps == [want] * 16
     assert rs.minimize(problem, batch_size=5, epochs=16).steps == run.steps
-    with pytest.raises(ValueError, match="no theorem covers a loss with kinks and l2"):
-        rs.minimize(rs.Problem(X, y, loss="hinge", l2=0.1))
+    with pytest.raises(ValueError, match="no theorem covers a loss with kinks and a regulariser"):
+        rs.minimize(rs.Problem(X, y, loss="hinge", alpha=0.1))
 
 
 def test_averages(cancer):
@@ -81,7 +81,7 @@ def test_averages(cancer):
 
 
 def test_the_history_has_an_entry_an_epoch(cancer):
-    problem = rs.Problem(*cancer, l2=0.1)
+    problem = rs.Problem(*cancer, alpha=0.1)
     seen = []
     run = rs.minimize(problem, epochs=7, step_size=0.001, evaluate_every=3, callback=seen.append)
     assert seen == run.history
@@ -101,7 +101,7 @@ def test_divergence_stops_with_the_epoch_and_the_step(cancer):
 @pytest.mark.parametrize("order", ["rr", "so", "ig"])
 @pytest.mark.parametrize("average", ["epoch", "suffix"])
 def test_a_resumed_run_gives_the_same_numbers(cancer, tmp_path, order, average):
-    problem = rs.Problem(*cancer, l2=1e-2, fit_intercept=True)
+    problem = rs.Problem(*cancer, alpha=1e-2, fit_intercept=True)
     settings = {"order": order, "batch_size": 7, "epochs": 9, "seed": 4, "average": average}
     whole = rs.minimize(problem, **settings)
     file = tmp_path / "run.npz"
@@ -151,11 +151,11 @@ def test_a_loss_without_values_cannot_be_minimised(cancer):
         rs.minimize(rs.Problem(cancer[0], loss="unit"))
 
 
-@given(seed=st.integers(0, 10**6), loss=st.sampled_from(LOSSES), intercept=st.booleans(), l2=st.sampled_from([1e-3, 0.1, 10.0]))
-def test_the_certificate_is_an_upper_bound_of_the_gap(seed, loss, intercept, l2):
+@given(seed=st.integers(0, 10**6), loss=st.sampled_from(LOSSES), intercept=st.booleans(), alpha=st.sampled_from([1e-3, 0.1, 10.0]))
+def test_the_certificate_is_an_upper_bound_of_the_gap(seed, loss, intercept, alpha):
     rng = np.random.default_rng(seed)
-    problem, _ = some_problem(rng, 30, 4, loss, "csr", l2=l2, fit_intercept=intercept, sample_weight=rng.random(30) + 0.1)
-    run = rs.minimize(problem, step_size=0.02 / (1 + l2), epochs=30, average="last")
+    problem, _ = some_problem(rng, 30, 4, loss, "csr", alpha=alpha, fit_intercept=intercept, sample_weight=rng.random(30) + 0.1)
+    run = rs.minimize(problem, step_size=0.02 / (1 + alpha), epochs=30, average="last")
     points = [run.x, rng.standard_normal(problem.dimension), np.zeros(problem.dimension)]
     gaps = [rs.duality_gap(problem, x, run.dual) for x in points]
     # no loss is negative, so f(x) itself is a certificate, and none may be worse
@@ -170,7 +170,7 @@ def test_the_certificate_is_an_upper_bound_of_the_gap(seed, loss, intercept, l2)
 
 
 def test_the_certificate_is_the_squared_gradient_without_an_intercept(cancer):
-    problem = rs.Problem(*cancer, l2=0.01)
+    problem = rs.Problem(*cancer, alpha=0.01)
     x = np.full(30, 0.1)
     g = problem.gradient(x)
     assert g @ g / (2 * 0.01) > problem.objective(x) >= rs.duality_gap(problem, x)  # far off, the zero dual and better ones help
@@ -182,7 +182,7 @@ def test_the_certificate_is_the_squared_gradient_without_an_intercept(cancer):
 
 def test_a_sum_of_duals_that_jumps_at_zero_is_balanced():
     """Two samples of opposite labels whose duals switch at the very same place."""
-    problem = rs.Problem(np.array([[1.0, 0.0], [0.0, 1.0]]), [-1.0, 1.0], loss="hinge", l2=0.01, fit_intercept=True)
+    problem = rs.Problem(np.array([[1.0, 0.0], [0.0, 1.0]]), [-1.0, 1.0], loss="hinge", alpha=0.01, fit_intercept=True)
     for dual in (np.array([0.5, -0.5]), np.array([0.5 + 1e-17, -0.5]), np.array([1.0, 0.0]), np.zeros(2)):
         for x in (np.zeros(3), np.array([-1.0, 1.0, 0.0]), np.array([0.3, -0.7, 5.0])):
             gap = rs.duality_gap(problem, x, dual)
@@ -192,14 +192,14 @@ def test_a_sum_of_duals_that_jumps_at_zero_is_balanced():
 
 def test_a_better_dual_point_gives_a_better_certificate(cancer):
     """For the hinge the duals of x jump; those of a run do not, and the certificate takes the better of the two."""
-    problem = rs.Problem(*cancer, loss="hinge", l2=0.01, fit_intercept=True)
+    problem = rs.Problem(*cancer, loss="hinge", alpha=0.01, fit_intercept=True)
     run = rs.minimize(problem, step_size=lambda k: 0.05 / k, epochs=200, evaluate_every=200)
     assert run.gap <= rs.duality_gap(problem, run.x)
     assert run.gap < 0.1 * problem.objective(np.zeros(31))
 
 
 def test_the_guarantee_stands_beside_the_run(cancer):
-    problem = rs.Problem(*cancer, l2=0.1)
+    problem = rs.Problem(*cancer, alpha=0.1)
     optimum = theory.measure(problem)
     for order, theorem in (("rr", 1), ("so", 1), ("ig", 2), (np.arange(569)[::-1], 2)):
         run = rs.minimize(problem, order=order, batch_size=8, epochs=20)
@@ -226,11 +226,11 @@ def test_the_guarantee_stands_beside_the_run(cancer):
 
 
 def test_where_no_theorem_holds_there_is_no_bound_and_no_guarantee(cancer):
-    problem = rs.Problem(*cancer, loss="hinge", l2=0.1)
+    problem = rs.Problem(*cancer, loss="hinge", alpha=0.1)
     run = rs.minimize(problem, step_size=1e-3, epochs=2)
-    optimum = theory.measure(rs.Problem(*cancer, l2=0.1))
+    optimum = theory.measure(rs.Problem(*cancer, alpha=0.1))
     assert run.bound(optimum, rs.constants(problem, permutations=2)) == np.inf
-    with pytest.raises(ValueError, match="no theorem covers a loss with kinks and l2"):
+    with pytest.raises(ValueError, match="no theorem covers a loss with kinks and a regulariser"):
         rs.Guarantee.of(problem, run, optimum)
 
 
@@ -265,3 +265,33 @@ def test_algorithm_2_refuses_what_it_cannot_use():
     with pytest.raises(rs.DivergenceError, match="after epoch"):
         rs.minimize_sum(grad, 1.0, 3, [1.0], step_size=1e200, epochs=5)
     assert rs.minimize_sum(grad, 1.0, 3, [1.0], epochs=200).last[0] == pytest.approx(0.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("evaluate_every", [1, 7])
+def test_tol_stops_at_a_certified_relative_gap(evaluate_every, tmp_path):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((60, 4))
+    problem = rs.Problem(X, X[:, 0] + 0.5 * rng.standard_normal(60) > 0, alpha=0.1, fit_intercept=True)
+    options = {"step_size": 0.1, "batch_size": 4, "epochs": 2000, "evaluate_every": evaluate_every}
+    run = rs.minimize(problem, tol=1e-2, **options)
+    best, constant = rs.theory.measure(problem).f, rs.theory.measure(problem.replace(X=np.zeros((60, 1)))).f
+    assert len(run.history) < 2000
+    assert len(run.history) % evaluate_every == 0
+    assert run.relative_gap <= 1e-2
+    assert run.f - best <= run.gap
+    assert run.gap <= run.relative_gap * (constant - best) * (1 + 1e-9)
+    earlier = [epoch for epoch in run.history[:-1] if epoch.gap is not None]
+    assert all(epoch.gap > 1e-2 * (constant - epoch.f) for epoch in earlier)
+    kept = tmp_path / "run.npz"
+    rs.minimize(problem, tol=0.1, checkpoint=kept, **options)
+    np.testing.assert_array_equal(rs.minimize(problem, tol=1e-2, checkpoint=kept, **options).x, run.x)
+    again = rs.minimize(problem, tol=1e-2, checkpoint=kept, **options)
+    assert (len(again.history), again.relative_gap) == (len(run.history), run.relative_gap)
+
+
+def test_tol_needs_a_certificate_and_a_positive_number():
+    X, y = np.eye(4), [0, 1, 0, 1]
+    with pytest.raises(ValueError, match=r"tol=0\.1 needs a certificate, which alpha=0 leaves out; use alpha > 0"):
+        rs.minimize(rs.Problem(X, y), tol=0.1)
+    with pytest.raises(ValueError, match=r"tol=-1\.0 must be zero or a positive number"):
+        rs.minimize(rs.Problem(X, y, alpha=0.1), tol=-1.0)

@@ -179,7 +179,7 @@ def test_regularisation_adds_its_share():
     rng = np.random.default_rng(3)
     A, y = rng.standard_normal((50, 4)), np.sign(rng.standard_normal(50))
     plain = rs.constants(rs.Problem(A, y, loss="logistic"), batch_size=8, order="ig")
-    ridge = rs.constants(rs.Problem(A, y, loss="logistic", l2=0.3), batch_size=8, order="ig")
+    ridge = rs.constants(rs.Problem(A, y, loss="logistic", alpha=0.3), batch_size=8, order="ig")
     m = 7
     share = 0.3 / (4 * m**2 * np.sin(np.pi / (4 * m + 2)) ** 2)
     assert pytest.approx(plain.L + 0.3) == ridge.L

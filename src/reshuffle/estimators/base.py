@@ -125,7 +125,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     def _problem(self, X: Any, y: Any, loss: Loss, weights: Vector | None) -> Problem:
         if weights is not None:
             weights = weights * (weights.size / weights.sum())  # mean one, so that alpha keeps its meaning
-        return Problem(X, y, loss=loss, l2=self.alpha, sample_weight=weights, fit_intercept=self.fit_intercept)
+        return Problem(X, y, loss=loss, alpha=self.alpha, sample_weight=weights, fit_intercept=self.fit_intercept)
 
     def _train(self, problem: Problem, columns: Columns, starts: list[Vector] | None) -> list[Trained]:
         """A predictor for each column. Every one has the same seed, so how many threads there are changes nothing."""

@@ -67,7 +67,7 @@ class _Shuffled(LinearModel):
         """
         if self._asks_theory and not problem.squared_norms().any():
             return 1.0  # rows of zeros do not move x
-        if not (self._asks_theory and problem.smoothness is None and problem.l2 > 0.0):
+        if not (self._asks_theory and problem.smoothness is None and problem.alpha > 0.0):
             return step
         gbar = constants(problem, batch_size=batch_size, order=rule, permutations=1, seed=rule.seed).gbar
         rough = solve(problem, tol=1e-2, max_iter=100, seed=rule.seed).x

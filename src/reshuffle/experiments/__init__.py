@@ -44,7 +44,7 @@ def reproduce(
     seed: int = 0,
     dataset: str = "breast_cancer",
     loss: str = "logistic",
-    l2: float = 1e-3,
+    alpha: float = 1e-3,
     start: Callable[[float], None] = lambda total: None,
     advance: Callable[[float], None] = lambda cost: None,
 ) -> Outcome:
@@ -52,7 +52,7 @@ def reproduce(
 
     permutations : of each dataset in table2 and figure3.
     data : a folder with datasets, looked into before $RESHUFFLE_DATA and the cache folder.
-    dataset, loss, l2 : of table1.
+    dataset, loss, alpha : of table1.
     start, advance : told the cost of the whole job and of each finished permutation, for a progress bar.
     """
     if target not in (*TARGETS, "all"):
@@ -72,7 +72,7 @@ def reproduce(
     began = time.perf_counter()
     results = measure_all(tasks, journals=folder / "journals", data=source, seed=seed, jobs=jobs, advance=advance, failed=failed)
     makers: dict[str, Callable[[], tuple[list[Path], list[str]]]] = {
-        "table1": lambda: _table1(_load(dataset, source), loss, l2, folder, min(permutations, 100), seed),
+        "table1": lambda: _table1(_load(dataset, source), loss, alpha, folder, min(permutations, 100), seed),
         "table2": lambda: _table2(results, source, folder),
         "figure1": lambda: paper_figures.figure1(results, folder),
         "figure2": lambda: paper_figures.figure2(results, folder),
@@ -114,8 +114,8 @@ def _load(dataset: str, data: Path | None) -> Data:
     return load_named(dataset, data) if dataset in DATASETS else load(dataset)
 
 
-def _table1(data: Data, loss: str, l2: float, folder: Path, permutations: int, seed: int) -> tuple[list[Path], list[str]]:
-    table = table1.build(Problem(data.X, data.y, loss=loss, l2=l2), data.name, permutations=permutations, seed=seed)
+def _table1(data: Data, loss: str, alpha: float, folder: Path, permutations: int, seed: int) -> tuple[list[Path], list[str]]:
+    table = table1.build(Problem(data.X, data.y, loss=loss, alpha=alpha), data.name, permutations=permutations, seed=seed)
     return table.save(folder), [table.text()]
 
 

@@ -15,7 +15,7 @@ def build(problem: Problem, name: str, *, permutations: int, seed: int) -> Table
     optimum = theory.measure(problem)
     rr = constants(problem, permutations=permutations, seed=seed)
     ig = constants(problem, order="ig", seed=seed)
-    about = f"{name}, loss {problem.loss}, l2 = {problem.l2:g}, b = 1, n = {problem.n}, {optimum}"
+    about = f"{name}, loss {problem.loss}, alpha = {problem.alpha:g}, b = 1, n = {problem.n}, {optimum}"
     table = Table(
         "table1",
         f"Gradient evaluations until f - min f <= eps: {about}",

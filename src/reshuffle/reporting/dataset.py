@@ -37,7 +37,7 @@ class Dataset:
     nnz: int
     density: float
     loss: str
-    l2: float
+    alpha: float
     intercept: bool
     classes: tuple[tuple[str, int], ...]  #: label and number of rows; empty in regression
     label_range: tuple[float, float, float] | None  #: smallest, mean and largest label in regression
@@ -58,7 +58,7 @@ def describe(problem: Problem, name: str, labels: Any, feature_names: Sequence[s
         nnz=problem.nnz,
         density=problem.nnz / (problem.n * problem.d),
         loss=str(problem.loss),
-        l2=problem.l2,
+        alpha=problem.alpha,
         intercept=problem.fit_intercept,
         classes=_classes(y, labels) if classification else (),
         label_range=None if classification else (float(y.min()), float(y.mean()), float(y.max())),

@@ -125,7 +125,7 @@ def report(
     source : the words by which a command line names this data, for the commands on the page: ["table.csv", "--target", "label"].
     stage : told what is being done, for a progress display.
     """
-    check_settings(loss=problem.loss, l2=problem.l2, eps=eps, permutations=permutations, seed=seed)
+    check_settings(loss=problem.loss, alpha=problem.alpha, eps=eps, permutations=permutations, seed=seed)
     clock = _Clock(stage)
     names = None if data is None else data.feature_names
     clock.begin("data")
@@ -165,7 +165,7 @@ def report(
     )
 
 
-def check_settings(*, loss: str | Loss, l2: float, eps: float, permutations: int, seed: int) -> None:
+def check_settings(*, loss: str | Loss, alpha: float, eps: float, permutations: int, seed: int) -> None:
     """What can be refused without the data."""
     check_eps(eps)
     whole_number("permutations", permutations, 1)
@@ -175,7 +175,9 @@ def check_settings(*, loss: str | Loss, l2: float, eps: float, permutations: int
         raise ValueError(
             f"loss={str(chosen)!r} has constants but no values, so there is nothing to train; choose a loss to minimise"
         )
-    theorem_for(Problem(np.zeros((2, 1)), [-1.0, 1.0], loss=chosen, l2=l2), make_order("rr", 2, 0))  # zeros stand for the data
+    theorem_for(
+        Problem(np.zeros((2, 1)), [-1.0, 1.0], loss=chosen, alpha=alpha), make_order("rr", 2, 0)
+    )  # zeros stand for the data
 
 
 def _refuse_trained(found: Survey) -> None:

@@ -124,7 +124,7 @@ def _command(report: Report, batch_size: int, step: float, epochs: int) -> str:
     if not report.source:
         how = f"batch_size={batch_size}, epochs={epochs},\n  step_size={step!r}, seed={report.plan.seed},"
         return f"rs.minimize(\n  problem, {how}\n)"
-    about = shlex.join(["reshuffle", "run", *report.source, *_settings(report, "--l2")])
+    about = shlex.join(["reshuffle", "run", *report.source, *_settings(report)])
     return f"{about} \\\n  --batch-size {batch_size} --epochs {epochs} \\\n  --step-size {step!r}"
 
 
@@ -134,12 +134,12 @@ def again(report: Report) -> str | None:
         return None
     plan = report.plan
     how = ["--eps", repr(plan.eps), "--permutations", str(plan.permutations)]
-    return shlex.join(["reshuffle", "report", *report.source, *_settings(report, "--alpha"), *how])
+    return shlex.join(["reshuffle", "report", *report.source, *_settings(report), *how])
 
 
-def _settings(report: Report, l2: str) -> list[str]:
+def _settings(report: Report) -> list[str]:
     data, seed = report.dataset, report.plan.seed
     words = ["--loss", data.loss]
-    words += [l2, repr(data.l2)] if data.l2 else []
+    words += ["--alpha", repr(data.alpha)] if data.alpha else []
     words += ["--intercept"] if data.intercept else []
     return words + (["--seed", str(seed)] if seed else [])

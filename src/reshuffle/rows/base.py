@@ -38,7 +38,7 @@ class Step(NamedTuple):
 
     batch_size: int
     size: float
-    l2: float
+    alpha: float
     derivative: Any  #: of the loss, as a C function
     parameter: float
 

@@ -321,7 +321,7 @@ def sgd_epoch(
     scattered: bool,
     batch_size: int,
     step: float,
-    l2: float,
+    alpha: float,
     derivative: Any,
     parameter: float,
     x: Any,
@@ -329,10 +329,10 @@ def sgd_epoch(
     dual: Any,
 ) -> None:
     """Algorithm 1. For each batch B: dual_j = l'(a_j'x, y_j) for j in B, then
-    x <- (1 - step l2 |B|/b) x - (step/b) sum_B w_j dual_j a_j.
+    x <- (1 - step alpha |B|/b) x - (step/b) sum_B w_j dual_j a_j.
 
     A loss comes in as C functions, so that one compiled kernel serves all of them. The coefficients are kept as scale * x, which
-    makes the shrinkage of an l2 term one multiplication a batch instead of d.
+    makes the shrinkage by the regulariser one multiplication a batch instead of d.
     """
     n, d = visit.size, x.size - has_intercept
     intercept = x[d] if has_intercept else 0.0
@@ -348,7 +348,7 @@ def sgd_epoch(
                 prefetch(dual, ahead)
             i = visit[p]
             dual[i] = derivative(scale * row_dot_apart(A, i, x) + intercept, labels[i], parameter)
-        scale *= 1.0 - rate * l2 * (end - start)
+        scale *= 1.0 - rate * alpha * (end - start)
         if abs(scale) < _SMALLEST_SCALE:
             x[:d] *= scale
             scale = 1.0
@@ -500,22 +500,15 @@ def prefix_pass(A: Any, ones: float, visit: Any, scattered: bool, u: Any, along_
 
 
 @jit()
-def gather(A: Any, order: Any, new_indptr: Any, new_indices: Any, new_values: Any) -> None:
+def gather(A: Any, order: Any, ahead: bool, new_indptr: Any, new_indices: Any, new_values: Any) -> None:
     """Lay sparse rows out in the order they are visited, so that every later pass reads memory front to back."""
     indptr, indices, values = A
-    n = order.size
-    end = 0
+    n, end = order.size, np.uint64(0)
     for p in range(n):
-        if p + _FAR < n:
+        if ahead and p + _FAR < n:
             row_ahead(A, order, p)
-        low, high = indptr[order[p]], indptr[order[p] + 1]
-        size = high - low
         new_indptr[p] = end
-        from_indices, from_values = indices[low:high], values[low:high]
-        to_indices, to_values = new_indices[end : end + size], new_values[end : end + size]
-        for k in range(size):
-            to_indices[k] = from_indices[k]
-        for k in range(size):
-            to_values[k] = from_values[k]
-        end += size
+        for k in range(np.uint64(indptr[order[p]]), np.uint64(indptr[order[p] + 1])):
+            new_indices[end], new_values[end] = indices[k], values[k]
+            end += np.uint64(1)
     new_indptr[n] = end

@@ -234,7 +234,7 @@ class SparseRows(MemoryRows):
         if self.matrix.data.nbytes > _LARGEST_COPY:
             return None
         copy = tuple(np.empty_like(array) for array in self.A)
-        kernels.gather(self.A, order, *copy)
+        kernels.gather(self.A, order, True, *copy)
         return _sparse(copy, self.shape).with_intercept(self.intercept)
 
     def _layout(self, state: Vector) -> Vector:
@@ -249,20 +249,22 @@ class SparseRows(MemoryRows):
         single = all(np.array_equal(part.astype(np.float32), part) for part in blocks)
         kinds = np.dtype(np.uint16) if self.d <= 2**16 else indices.dtype, np.dtype(np.float32 if single else np.float64)
         copy = indptr.nbytes + values.size * sum(kind.itemsize for kind in kinds)
-        shared = copy if single else 0  # copies are then made from a compact one: half the bytes to fetch
-        held = 2 * (copy + self.n * _BYTES_A_ROW_AND_THREAD) + self.n * _BYTES_A_ROW_SHARED + shared
-        fits = held <= 2 * (indptr.nbytes + indices.nbytes + values.nbytes)
-        if copy > (_LARGEST_COPY if fits else _SMALL_COPY):
+        held = 2 * (copy + self.n * _BYTES_A_ROW_AND_THREAD) + self.n * _BYTES_A_ROW_SHARED
+        room = 2 * (indptr.nbytes + indices.nbytes + values.nbytes)
+        if copy > (_LARGEST_COPY if held <= room else _SMALL_COPY):
             return None
-        return (indptr, indices.astype(kinds[0]), values.astype(kinds[1])) if shared else self.A, kinds
+        # Copies are made from a compact one where there is room for it: half the bytes to fetch, and few enough to do without
+        # asking for them ahead.
+        compact = single and (held + copy <= room or copy <= _SMALL_COPY)
+        return ((indptr, indices.astype(kinds[0]), values.astype(kinds[1])) if compact else self.A), kinds, not compact
 
     def _arranged(self, scale: Vector, order: Integers, batch_size: int, room: threading.local) -> "ArrangedMemory":
         if self._compact is None:
             return super()._arranged(scale, order, batch_size, room)
-        source, kinds = self._compact
+        source, kinds, ahead = self._compact
         if not hasattr(room, "copy"):  # a set of arrays for each thread, used again by its next permutation
             room.copy = np.empty_like(source[0]), *(np.empty(self.entries, kind) for kind in kinds)
-        kernels.gather(source, order, *room.copy)
+        kernels.gather(source, order, ahead, *room.copy)
         return ArrangedMemory(self, room.copy, scale[order], self._everything, batch_size)
 
 

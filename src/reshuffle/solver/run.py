@@ -51,7 +51,7 @@ class Run:
 
     @property
     def gap(self) -> float | None:
-        """Certified upper bound of f(x) - min f; None means no certificate (l2 = 0)."""
+        """Certified upper bound of f(x) - min f; None means no certificate (alpha = 0)."""
         return self.history[-1].gap
 
     @property

@@ -78,7 +78,7 @@ def minimize(
 
     batch_size : 1..n; the last batch of an epoch may be short.
     epochs : passes over the data, at most these where there is a `tol`.
-    tol : stop when (f - min f) / (f of the best constant prediction - min f) is certified to be at most this; needs l2 > 0.
+    tol : stop when (f - min f) / (f of the best constant prediction - min f) is certified to be at most this; needs alpha > 0.
     x0 : where to start; zero if not given.
     seed : of the random orders.
     order : "rr", "so", "ig", a permutation array, or an iterator that gives a permutation for each epoch.
@@ -97,8 +97,10 @@ def minimize(
     seed = whole_number("seed", seed, 0)
     batch_size = whole_number("batch_size", batch_size, 1, problem.n, "rows of the data")
     evaluate_every = whole_number("evaluate_every", evaluate_every, 1)
-    if tol is not None and (problem.l2 == 0.0 or not 0.0 <= tol < float("inf")):
-        reason = "must be zero or a positive number" if problem.l2 else "needs a certificate, which l2=0 leaves out; use l2 > 0"
+    if tol is not None and (problem.alpha == 0.0 or not 0.0 <= tol < float("inf")):
+        reason = (
+            "must be zero or a positive number" if problem.alpha else "needs a certificate, which alpha=0 leaves out; use alpha > 0"
+        )
         raise ValueError(f"tol={tol!r} {reason}")
     rule = make_order(order, problem.n, seed)
     x = starting_point(x0, problem.dimension)
@@ -179,7 +181,7 @@ class Sweep:
         """Epoch `epoch` (from 0), which changes x in place and leaves in `dual` the n dual values it saw."""
         problem, seen = self._problem, np.empty_like(dual)
         visit = None if self._kept is not None else self._order.permutation(epoch)
-        how = Step(self._batch_size, step, problem.l2, self._derivative, problem.loss.parameter)
+        how = Step(self._batch_size, step, problem.alpha, self._derivative, problem.loss.parameter)
         self._rows.sgd_epoch(visit, self._labels, self._weights, how, x, seen)
         dual[slice(None) if self._kept is None else self._kept] = seen
 
@@ -219,7 +221,7 @@ def _settings(
     return {
         "reshuffle": __version__,
         "loss": str(problem.loss),
-        "l2": problem.l2,
+        "alpha": problem.alpha,
         "fit_intercept": problem.fit_intercept,
         "order": rule.name,
         "seed": rule.seed,

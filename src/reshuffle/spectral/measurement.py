@@ -52,7 +52,7 @@ class Whole:
         smoothness = problem.smoothness
         self.smooth = smoothness is not None
         self.scale = np.sqrt(smoothness) if smoothness is not None else _not_none(problem.lipschitz)
-        self.l2 = problem.l2 if self.smooth else 0.0
+        self.alpha = problem.alpha if self.smooth else 0.0
         self.rows = problem.rows.weighted(self.scale)
         self.squared_norms = self.scale**2 * problem.squared_norms()
         self.largest = float(self.squared_norms.max())
@@ -77,11 +77,11 @@ class Whole:
 
     @property
     def largest_sample(self) -> float:
-        return self.largest + self.l2
+        return self.largest + self.alpha
 
     @property
     def full_gradient_constant(self) -> float:
-        return self.norm / self.problem.n + self.l2
+        return self.norm / self.problem.n + self.alpha
 
 
 class Measurement:
@@ -93,17 +93,17 @@ class Measurement:
         self._profile = np.sin(pi * (np.arange(self._n) // batch_size + 1.0) / (2 * self._m + 1))
 
     def measure(self, permutation: int) -> Sample:
-        whole, share_of_l2 = self.whole, self.whole.l2 * theory.ordered_norm_ratio(self._m)
+        whole, share_of_alpha = self.whole, self.whole.alpha * theory.ordered_norm_ratio(self._m)
         if whole.largest == 0.0:
-            return Sample(permutation, share_of_l2, whole.l2, 0, 0.0)
+            return Sample(permutation, share_of_alpha, whole.alpha, 0, 0.0)
         order = whole.order.permutation(permutation)
         arranged = whole.rows.arrange(order, self.batch_size)
         hat = self._ordered_norm(arranged, order, permutation)
         til, til_residual = self._largest_batch(arranged, order, permutation)
         return Sample(
             permutation,
-            hat.value / (self._m * self._n) + share_of_l2,
-            til / self.batch_size + whole.l2,
+            hat.value / (self._m * self._n) + share_of_alpha,
+            til / self.batch_size + whole.alpha,
             hat.products,
             max(hat.residual, til_residual),
         )
@@ -136,7 +136,7 @@ class Measurement:
         return {
             "reshuffle": __version__,
             "loss": str(problem.loss),
-            "l2": problem.l2,
+            "alpha": problem.alpha,
             "fit_intercept": problem.fit_intercept,
             "batch_size": self.batch_size,
             "order": order.name,

@@ -33,7 +33,7 @@ class Constants:
     n: int  #: samples
     d: int  #: features, without the intercept
     nnz: int  #: entries of X that are not zero
-    l2: float
+    alpha: float
     batch_size: int
     order: str  #: its name
     seed: int
@@ -68,8 +68,8 @@ class Constants:
 
     @property
     def _predicted_hat(self) -> float:
-        data_part = self.full_gradient_constant - self.l2
-        return formulas.ordered_norm_ratio(formulas.batches(self.n, self.batch_size)) * data_part + self.l2
+        data_part = self.full_gradient_constant - self.alpha
+        return formulas.ordered_norm_ratio(formulas.batches(self.n, self.batch_size)) * data_part + self.alpha
 
     def textbook(self) -> Self:
         """The same, known by the largest sample alone: L in place of Lhat and Ltil, or G squared in place of Ghat and Gtil."""
@@ -78,7 +78,7 @@ class Constants:
 
     def to_dict(self) -> dict[str, Any]:
         """Every number under the name of its attribute, ready for JSON: what is not finite becomes None."""
-        settings = ("loss", "n", "d", "nnz", "l2", "batch_size", "order", "permutations", "seed", "tol", "failure_probability")
+        settings = ("loss", "n", "d", "nnz", "alpha", "batch_size", "order", "permutations", "seed", "tol", "failure_probability")
         accuracy = ("products_median", "residual_max", "seconds", "version")
         return {name: finite(getattr(self, name)) for name in (*settings, *self._REPORTED, *accuracy)}
 
@@ -91,7 +91,7 @@ class Constants:
             f"n            {self.n}",
             f"d            {self.d}",
             f"nnz          {self.nnz}",
-            f"loss         {self.loss}" + (f" with l2 = {self.l2:g}" if self.l2 else ""),
+            f"loss         {self.loss}" + (f" with alpha = {self.alpha:g}" if self.alpha else ""),
             f"batch size   {self.batch_size}",
             f"order        {self.order}: {describe(self.order)} ({measured} measured, seed {self.seed})",
         ]
@@ -107,7 +107,7 @@ class Constants:
 
 
 class SmoothConstants(Constants):
-    """L, Lhat and Ltil of a smooth problem; with l2 > 0, those of the regularised problem (Lhat and Ltil as upper bounds)."""
+    """L, Lhat and Ltil of a smooth problem; with alpha > 0, those of the regularised problem (Lhat and Ltil as upper bounds)."""
 
     _STATISTICS = ("L", "lhat_mean", "lhat_std", "lhat_min", "lhat_max", "ltil_mean", "ltil_max")
     _RATIOS = ("l_over_lhat", "mean_l_over_lhat", "l_over_ltil", "full_gradient_constant", "predicted_lhat")
@@ -174,7 +174,7 @@ class SmoothConstants(Constants):
 
 
 class LipschitzConstants(Constants):
-    """G, Ghat, Gtil and Gbar of a Lipschitz loss. An l2 term is not part of them: it is not Lipschitz."""
+    """G, Ghat, Gtil and Gbar of a Lipschitz loss. The regulariser is no part of them: it is not Lipschitz."""
 
     _STATISTICS = ("G", "ghat_mean", "ghat_std", "ghat_min", "ghat_max", "gtil_mean", "gtil_max", "gbar")
     _RATIOS = ("g_squared_over_ghat", "g_squared_over_gtil", "full_gradient_constant", "predicted_ghat")

@@ -126,7 +126,7 @@ def _result(
         n=problem.n,
         d=problem.d,
         nnz=problem.nnz,
-        l2=problem.l2,
+        alpha=problem.alpha,
         batch_size=measurement.batch_size,
         order=whole.order.name,
         seed=whole.order.seed,

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def measure(problem: "Problem", x0: Any = None) -> "Optimum":
     """Solve the problem to high accuracy and measure what the bounds need, from the starting point x0 (zero if not given).
 
-    Smooth losses are solved by the certified solver with l2 and by L-BFGS without, then by Newton steps; losses made of straight
-    pieces without l2 by a linear program. A loss with kinks together with l2 is refused, as no theorem covers it.
+    Smooth losses are solved by the certified solver where alpha > 0 and by L-BFGS elsewhere, then by Newton steps; losses made of
+    straight pieces by a linear program. A loss with kinks together with alpha > 0 is refused, as no theorem covers it.
     """
     from reshuffle.optimum import measure as measured
 

@@ -27,7 +27,7 @@ def theorem_for(problem: "Problem | None", order: "Order") -> Theorem:
 
 def uncovered(problem: "Problem | None") -> ValueError:
     """What to tell a user whom no theorem helps."""
-    if problem is not None and problem.l2 > 0.0:
-        what = f"loss={str(problem.loss)!r} with l2={problem.l2:g}: no theorem covers a loss with kinks and l2"
-        return ValueError(f"{what}; use l2=0, or a step size of your own")
+    if problem is not None and problem.alpha > 0.0:
+        what = f"loss={str(problem.loss)!r} with alpha={problem.alpha:g}: no theorem covers a loss with kinks and a regulariser"
+        return ValueError(f"{what}; use alpha=0, or a step size of your own")
     return ValueError(f"no theorem covers this problem and order; there are {', '.join(map(str, THEOREMS))}")

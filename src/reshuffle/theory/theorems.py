@@ -164,12 +164,12 @@ class GivenOrderTheorem(SmoothTheorem):
 class LipschitzTheorem(Theorem):
     """Lipschitz losses in any order: any steps, and the mean constants of the orders measured."""
 
-    assumption = "a Lipschitz loss without l2, any order"
+    assumption = "a Lipschitz loss without alpha, any order"
     orders, in_expectation = "RR/SO/IG", True
     constant, prior_constant = ("Gbar", "gbar"), ("G", "G")
 
     def assumes(self, problem: "Problem | None", order: "Order") -> bool:
-        return problem is not None and problem.loss.lipschitz is not None and problem.l2 == 0.0
+        return problem is not None and problem.loss.lipschitz is not None and problem.alpha == 0.0
 
     def constants_used(self, c: Measured) -> tuple[float, float]:
         return c.ghat_mean, c.gtil_mean

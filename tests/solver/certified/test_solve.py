@@ -30,10 +30,10 @@ def data(n, d, seed=0, kind="dense", task="classification"):
     return X, np.where(z > 0, 1.0, -1.0) if task == "classification" else z
 
 
-def problem(name, n=60, d=5, kind="dense", l2=0.01, intercept=True, weighted=False, seed=0):
+def problem(name, n=60, d=5, kind="dense", alpha=0.01, intercept=True, weighted=False, seed=0):
     X, y = data(n, d, seed, kind, get_loss(name).task)
     weights = np.random.default_rng(9).exponential(size=n) if weighted else None
-    return rs.Problem(X, y, loss=name, l2=l2, fit_intercept=intercept, sample_weight=weights)
+    return rs.Problem(X, y, loss=name, alpha=alpha, fit_intercept=intercept, sample_weight=weights)
 
 
 def by_slow_descent(p, tight=1e-12):
@@ -77,17 +77,17 @@ def test_the_optimum_is_that_of_a_slow_oracle(name, intercept):
 @pytest.mark.parametrize("name", KINKED)
 @pytest.mark.parametrize("intercept", [False, True])
 def test_losses_with_kinks_reach_the_optimum_of_their_quadratic_program(name, intercept):
-    """min (l2/2)|x|^2 + (1/n) sum w xi with xi above every straight piece, by a general-purpose solver."""
+    """min (alpha/2)|x|^2 + (1/n) sum w xi with xi above every straight piece, by a general-purpose solver."""
     from scipy.optimize import LinearConstraint, minimize
 
-    p = problem(name, n=14, d=3, intercept=intercept, l2=0.05)
+    p = problem(name, n=14, d=3, intercept=intercept, alpha=0.05)
     low, high = p.dual_bounds
     A = np.hstack([p.X, np.ones((p.n, 1))]) if intercept else p.X
     slopes = [low, np.zeros(p.n), high]
     pieces = np.vstack([np.hstack([u[:, None] * A, -np.eye(p.n)]) for u in slopes])
     heights = np.concatenate([p.conjugates(u) for u in slopes])
     weights = p.sample_weight / p.n
-    bare = np.r_[np.full(p.d, p.l2), np.zeros(p.dimension - p.d + p.n)]
+    bare = np.r_[np.full(p.d, p.alpha), np.zeros(p.dimension - p.d + p.n)]
     result = minimize(
         lambda v: 0.5 * bare @ (v * v) + weights @ v[p.dimension :],
         np.r_[np.zeros(p.dimension), np.full(p.n, 5.0)],
@@ -107,17 +107,17 @@ def test_losses_with_kinks_reach_the_optimum_of_their_quadratic_program(name, in
     d=st.integers(1, 60),
     seed=st.integers(0, 10**6),
     scale=st.floats(-3, 3),
-    l2=st.floats(-5, 1),
+    alpha=st.floats(-5, 1),
     intercept=st.booleans(),
 )
-def test_never_certifies_what_it_has_not_reached(name, n, d, seed, scale, l2, intercept):
+def test_never_certifies_what_it_has_not_reached(name, n, d, seed, scale, alpha, intercept):
     """Two runs bracket the same minimum, however badly scaled the data."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)) * 10.0 ** rng.uniform(-abs(scale), abs(scale), d)
     y = rng.standard_normal(n)
     if get_loss(name).task == "classification":
         y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
-    p = rs.Problem(X, y, loss=name, l2=10.0**l2, fit_intercept=intercept)
+    p = rs.Problem(X, y, loss=name, alpha=10.0**alpha, fit_intercept=intercept)
     rough, fine = solve(p, tol=0.3, max_iter=50), solve(p, tol=1e-4, max_iter=500, seed=1)
     for found in (rough, fine):
         assert found.f == pytest.approx(p.objective(found.x), rel=1e-6, abs=1e-9)
@@ -125,7 +125,7 @@ def test_never_certifies_what_it_has_not_reached(name, n, d, seed, scale, l2, in
 
 
 def test_many_features_start_with_sdca_and_few_with_newton_steps():
-    wide = solve(problem("logistic", n=220, d=300, l2=0.1), tol=1e-4)
+    wide = solve(problem("logistic", n=220, d=300, alpha=0.1), tol=1e-4)
     assert wide.converged
     tall = solve(problem("logistic", n=3000, d=5), tol=1e-6)
     assert len(tall.history) <= 3
@@ -138,7 +138,7 @@ def test_heavy_rows_and_unscaled_features_converge(name):
     X = rng.standard_normal((400, 20)) * np.logspace(-3, 3, 20) * (rng.pareto(1.5, 400)[:, None] + 0.1)
     y = np.where(X @ (rng.standard_normal(20) / np.logspace(-3, 3, 20)) > 0, 1, -1)
     for alpha in (1 / 400, 10 / 400):
-        assert solve(rs.Problem(X, y, loss=name, l2=alpha), tol=1e-6, max_iter=200).converged
+        assert solve(rs.Problem(X, y, loss=name, alpha=alpha), tol=1e-6, max_iter=200).converged
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
@@ -147,7 +147,7 @@ def test_heavy_rows_and_unscaled_features_converge(name):
 def test_the_span_of_few_rows_holds_the_same_problem(kind, intercept, repeated):
     p = problem("logistic", n=12, d=30, kind=kind, intercept=intercept, weighted=True)
     if repeated:
-        p = rs.Problem(p.X[np.repeat(np.arange(6), 2)], p.y, l2=p.l2, fit_intercept=intercept)
+        p = rs.Problem(p.X[np.repeat(np.arange(6), 2)], p.y, alpha=p.alpha, fit_intercept=intercept)
     span, rng = RowSpan(p), np.random.default_rng(0)
     b = rng.standard_normal(span.problem.dimension)
     assert p.objective(span.outside(b)) == pytest.approx(span.problem.objective(b), rel=1e-12)
@@ -164,7 +164,7 @@ def test_where_sdca_stalls_newton_takes_over():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1500, 3)) @ rng.standard_normal((3, 1200)) + 0.05 * rng.standard_normal((1500, 1200))
     y = np.where(X[:, 0] + rng.standard_normal(1500) > 0, 1, -1)
-    found = solve(rs.Problem(X, y, l2=1 / 1500), tol=1e-6, max_iter=100)
+    found = solve(rs.Problem(X, y, alpha=1 / 1500), tol=1e-6, max_iter=100)
     assert found.converged
 
 
@@ -188,7 +188,7 @@ def test_history_counts_up_and_the_callback_sees_it():
 
 
 def test_stops_at_max_iter_with_a_valid_gap():
-    p = problem("hinge", n=200, d=20, l2=1e-4)
+    p = problem("hinge", n=200, d=20, alpha=1e-4)
     found = solve(p, tol=1e-12, max_iter=2)
     assert not found.converged
     assert len(found.history) == 2
@@ -196,7 +196,7 @@ def test_stops_at_max_iter_with_a_valid_gap():
 
 
 def test_one_row_is_fitted_by_its_intercept_alone():
-    found = solve(rs.Problem(np.ones((1, 70)), [5.0], loss="squared", l2=0.1, fit_intercept=True))
+    found = solve(rs.Problem(np.ones((1, 70)), [5.0], loss="squared", alpha=0.1, fit_intercept=True))
     assert found.converged
     assert found.f == pytest.approx(0.0, abs=1e-9)
 
@@ -204,7 +204,7 @@ def test_one_row_is_fitted_by_its_intercept_alone():
 def test_data_that_says_nothing_is_solved_at_once():
     X = np.zeros((6, 2))
     for name in ("logistic", "hinge"):
-        found = solve(rs.Problem(X, [1, -1] * 3, loss=name, l2=0.1, fit_intercept=True))
+        found = solve(rs.Problem(X, [1, -1] * 3, loss=name, alpha=0.1, fit_intercept=True))
         assert found.converged
         np.testing.assert_allclose(found.x[:2], 0.0, atol=1e-12)
 
@@ -218,9 +218,9 @@ def test_bad_arguments_are_refused(options, named):
         solve(problem("logistic"), **options)
 
 
-def test_l2_is_needed():
-    with pytest.raises(ValueError, match="l2=0"):
-        solve(problem("logistic", l2=0.0))
+def test_alpha_is_needed():
+    with pytest.raises(ValueError, match="alpha=0"):
+        solve(problem("logistic", alpha=0.0))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -253,7 +253,7 @@ def test_batches_grow_by_four_and_end_with_all_rows():
 
 def test_sdca_alone_finds_an_intercept():
     """That needs the centre of its pull to move: a fixed one would leave a gap for good."""
-    p = problem("logistic", n=300, d=4, l2=0.1)
+    p = problem("logistic", n=300, d=4, alpha=0.1)
     start = baseline(p)
     progress = Progress(p, np.zeros(5), start, tol=1e-6, max_iter=300, small=False, callback=None)
     sdca(p, progress, np.zeros(5), np.zeros(300), seed=0, patience=np.inf)

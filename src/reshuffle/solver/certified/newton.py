@@ -100,12 +100,12 @@ class Batch:
     def __init__(self, problem: Problem, rows: Chosen, losses: Losses, limit: int) -> None:
         self.problem, self.rows, self.losses, self._limit = problem, rows, losses, limit
         self.size = losses.labels.size
-        self.l2 = np.full(problem.dimension, problem.l2)
-        self.l2[problem.d :] = 0.0
+        self.alpha = np.full(problem.dimension, problem.alpha)
+        self.alpha[problem.d :] = 0.0
 
     def at(self, x: Vector) -> Point:
         z = self.problem.rows.margins(x, self.rows)
-        return Point(x, z, self.losses.total(z, z, 0.0) / z.size + 0.5 * float(dot(self.l2, x * x)))
+        return Point(x, z, self.losses.total(z, z, 0.0) / z.size + 0.5 * float(dot(self.alpha, x * x)))
 
     def direction(
         self, gradient: Vector, curvatures: Vector, enough: Callable[[Vector, Vector, float], bool]
@@ -121,7 +121,7 @@ class Batch:
                 break
             part, product = self.problem.rows.curved_product(curvatures, p, self.rows)
             product /= m
-            product += self.l2 * p
+            product += self.alpha * p
             bend = float(dot(p, product))
             if not bend > 0.0:
                 break
@@ -137,15 +137,15 @@ class Batch:
         return s, along
 
     def _preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
-        if self.l2.size > tuning.FEW_FEATURES:
-            diagonal = self.problem.rows.curved_squares(curvatures, self.rows) / self.size + self.l2
+        if self.alpha.size > tuning.FEW_FEATURES:
+            diagonal = self.problem.rows.curved_squares(curvatures, self.rows) / self.size + self.alpha
             diagonal[diagonal <= 0.0] = 1.0
             return lambda r: r / diagonal
         chosen, kept = sample_by_curvature(curvatures, self._limit)
         H = self.problem.rows.hessian(kept, chosen if self.rows is None else self.rows[chosen]) / self.size
         diagonal = H.reshape(-1)[:: H.shape[0] + 1]  # a view
-        ridge, plain = 0.0, diagonal + self.l2
-        while True:  # an intercept without curvature, or a tiny l2 after rounding, may lack a positive pivot
+        ridge, plain = 0.0, diagonal + self.alpha
+        while True:  # an intercept without curvature, or a tiny alpha after rounding, may lack a positive pivot
             diagonal[:] = plain + ridge
             factor, failed = lapack.dpotrf(H.T, lower=0, clean=0)
             if not failed:
@@ -207,7 +207,7 @@ def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Ve
         slopes, curvatures = losses.models(here.z, care)
         if care < 1.0 and curvatures.sum() <= 1e-9 * np.abs(slopes).sum():  # straight everywhere
             slopes, curvatures = losses.models(here.z, 1.0)
-        gradient = batch.problem.rows.transposed(slopes, batch.rows) / here.z.size + batch.l2 * here.x
+        gradient = batch.problem.rows.transposed(slopes, batch.rows) / here.z.size + batch.alpha * here.x
 
         def enough(residual: Vector, s: Vector, share: float) -> bool:
             if final and -float(dot(gradient, s)) < tuning.CG_EXACT_WITHIN * progress.target:  # noqa: B023 not called after this turn
@@ -245,7 +245,7 @@ def _line_search(batch: Batch, here: Point, s: Vector, along: Vector, slope: flo
     there = batch.at(here.x + s)
     if _falls(there.f, here.f, slope):
         return 1.0, there
-    xx, xs, ss = (0.5 * float(dot(batch.l2, product)) for product in (here.x * here.x, 2.0 * here.x * s, s * s))
+    xx, xs, ss = (0.5 * float(dot(batch.alpha, product)) for product in (here.x * here.x, 2.0 * here.x * s, s * s))
     length = 0.5
     while length > 1e-10:
         near = batch.losses.total(here.z, along, length) / here.z.size + xx + length * (xs + length * ss)

@@ -109,7 +109,7 @@ class Progress:
     def certificate_can_bear(self, residual: Vector) -> bool:
         """Whether a gradient of this size at the dual point would cost the certificate only a small share of the target."""
         coefficients = residual[: self.problem.d]
-        return float(dot(coefficients, coefficients)) <= 2.0 * tuning.CERTIFICATE_SHARE * self.problem.l2 * self.target
+        return float(dot(coefficients, coefficients)) <= 2.0 * tuning.CERTIFICATE_SHARE * self.problem.alpha * self.target
 
     def worth_certifying(self, expected: float) -> bool:
         """Whether a lower bound after a step that was expected to lower f by so much could be near enough. As steps converge

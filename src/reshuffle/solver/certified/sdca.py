@@ -5,8 +5,8 @@ feasible all along.
 Heavy rows are visited once more at the end of a pass: every move of the others changes their margins most, so f would depend on
 where in the order they happen to stand.
 
-An intercept bears no l2, which the dual sees as a constraint, w'v = 0. It gets a weak pull of its own towards a centre that moves
-to where the intercept has come after every pass (the method of multipliers), so that the pull fades out.
+An intercept bears no regulariser, which the dual sees as a constraint, w'v = 0. It gets a weak pull of its own towards a centre
+that moves to where the intercept has come after every pass (the method of multipliers), so that the pull fades out.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed:
     """Passes until `progress` says that it is enough, or until so many more would be needed that `patience` (in passes) ends."""
     order = make_order("rr", problem.n, seed)
     squares = problem.squared_norms() - problem.fit_intercept
-    pull = 1.0 / (problem.n * problem.l2)
+    pull = 1.0 / (problem.n * problem.alpha)
     intercept_pull = pull * (float(np.median(squares)) or 1.0) if problem.fit_intercept else 0.0
     step = DualStep(compiled(problem.loss, "prox"), problem.loss.parameter, pull, intercept_pull)
     heavy = np.flatnonzero(squares > tuning.HEAVY * squares.mean())

@@ -34,8 +34,8 @@ def solve(
     callback: Callable[[Epoch], None] | None = None,
 ) -> Solution:
     """Minimise f until the certified gap is at most tol times what was gained over the best constant model."""
-    if problem.l2 == 0.0:
-        raise ValueError("l2=0: without a regulariser there is no certificate to stop by; use l2 > 0, or `minimize`")
+    if problem.alpha == 0.0:
+        raise ValueError("alpha=0: without a regulariser there is no certificate to stop by; use alpha > 0, or `minimize`")
     if not 0.0 < tol < float("inf"):
         raise ValueError(f"tol={tol!r} must be a positive number")
     max_iter = whole_number("max_iter", max_iter, 1)
@@ -73,7 +73,7 @@ def _dual_start(problem: Problem, x: Vector, warm: bool) -> tuple[Vector, Vector
     slopes = problem.duals(problem.margins(x))
     nothing = np.where(problem.squared_norms() > 0.0, 0.0, slopes)
     dual = max((slopes, nothing), key=lambda u: lower_bound(problem, u, -np.inf)[0]) if warm else nothing
-    start = problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.l2)
+    start = problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.alpha)
     if problem.fit_intercept:
         start[-1] = x[-1]
     return start, dual.copy()
