@@ -36,7 +36,7 @@ from threadpoolctl import threadpool_limits
 
 import reshuffle as rs
 from reshuffle.orders import make_order
-from reshuffle.spectral.measurement import Measurement, Whole
+from reshuffle.spectral.permutations import Permutations, Shared
 
 LARGE = 100_000
 
@@ -77,10 +77,10 @@ def datasets(folder: Path) -> dict[str, Any]:
     return found or {"short rows": generated(40_000, 120, 14), "text": generated(20_000, 47_000, 75)}
 
 
-def measurement(X: Any) -> Measurement:
+def permutations(X: Any) -> Permutations:
     problem = rs.Problem(X, loss="unit")
     order = make_order("rr", problem.n, 0)
-    return Measurement(Whole(problem, order, tol=1e-4, share=None), 1)
+    return Permutations(Shared(problem, order, tol=1e-4, share=None), 1)
 
 
 def one_dataset(X: Any) -> dict[str, float]:
@@ -88,11 +88,11 @@ def one_dataset(X: Any) -> dict[str, float]:
     x, v, out = np.ones(d), np.ones(n), np.empty(n)
     transposed = X.T
     pair = best(lambda: (X @ x, transposed @ v), 15)
-    measured = measurement(X)
-    samples = [measured.measure(k) for k in range(5)]
-    arranged = measured.whole.rows.arrange(measured.whole.order.permutation(0), 1)
+    measured = permutations(X)
+    samples = [measured.constants_of(k) for k in range(5)]
+    arranged = measured.shared.rows.arrange(measured.shared.order.permutation(0), 1)
     product = best(lambda: arranged.ordered(v, out), 15)
-    permutation = median(measured.measure, 11 if X.nnz > 5e6 else 31)
+    permutation = median(measured.constants_of, 11 if X.nnz > 5e6 else 31)
     count = max(20, min(1000, int(4.0 / permutation)))
     seconds = {jobs: best(partial(rs.constants, X, permutations=count, jobs=jobs), 2) for jobs in (1, 2)}
     return {
@@ -108,10 +108,10 @@ def one_dataset(X: Any) -> dict[str, float]:
 
 def explicit_over_ours(X: Any) -> dict[str, float]:
     n = X.shape[0]
-    measured = measurement(X)
-    measured.measure(0)
-    ours = median(measured.measure, 31)
-    rows = X[measured.whole.order.permutation(0)]
+    measured = permutations(X)
+    measured.constants_of(0)
+    ours = median(measured.constants_of, 31)
+    rows = X[measured.shared.order.permutation(0)]
     began = time.perf_counter()
     t = np.arange(1.0, n + 1.0)
     matrix = (rows @ rows.T).toarray()
@@ -124,7 +124,7 @@ def explicit_over_ours(X: Any) -> dict[str, float]:
         "form_seconds": formed - began,
         "arpack_seconds": done - formed,
         "our_seconds": ours,
-        "relative_difference": abs(measured.measure(0).hat / value - 1.0),
+        "relative_difference": abs(measured.constants_of(0).hat / value - 1.0),
         "ratio": (done - began) / ours,
     }
 
@@ -158,9 +158,9 @@ def growth() -> dict[str, Any]:
     seconds, nnz = [], []
     for n in sizes:
         X = generated(n, 5_000, 50)
-        measured = measurement(X)
-        measured.measure(0)
-        seconds.append(median(measured.measure, 31 if n < 100_000 else 7))
+        measured = permutations(X)
+        measured.constants_of(0)
+        seconds.append(median(measured.constants_of, 31 if n < 100_000 else 7))
         nnz.append(X.nnz)
     slope = np.polyfit(np.log(nnz), np.log(seconds), 1)[0]
     return {"nnz": nnz, "seconds": seconds, "exponent": float(slope)}

@@ -19,7 +19,10 @@ from typing import IO, Any, Self
 
 import numpy as np
 
+from reshuffle import __version__
 from reshuffle.epoch import Epoch
+from reshuffle.orders import Order
+from reshuffle.problem import Problem
 from reshuffle.rows import Rows
 from reshuffle.rows.memory import hash_array
 
@@ -65,6 +68,21 @@ def data_hash(rows: Rows, *arrays: Any) -> str:
     for array in arrays:
         hash_array(digest, array)
     return digest.hexdigest()
+
+
+def settings_of(problem: Problem, order: Order, batch_size: int, *arrays: Any) -> dict[str, Any]:
+    """What every run on a problem depends on; `arrays` are whatever else it reads for each row or feature."""
+    given = () if order.given is None else (order.given,)
+    return {
+        "reshuffle": __version__,
+        "loss": repr(problem.loss),  # with every digit of its parameter
+        "alpha": problem.alpha,
+        "fit_intercept": problem.fit_intercept,
+        "order": order.name,
+        "seed": order.seed,
+        "batch_size": batch_size,
+        "data_sha256": data_hash(problem.rows, *arrays, *given),
+    }
 
 
 def refuse_other_settings(name: str, path: str | Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:

@@ -93,7 +93,7 @@ def test_ctrl_c_before_anything_is_done_is_passed_on(X, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sampling.Measurement, "measure", interrupted)
+    monkeypatch.setattr(sampling.Permutations, "constants_of", interrupted)
     with pytest.raises(KeyboardInterrupt):
         rs.constants(X, permutations=5)
 
@@ -104,8 +104,8 @@ def test_ctrl_c_in_a_survey_of_batch_sizes_is_never_taken_for_a_result(X, monkey
             raise KeyboardInterrupt
         return measure(measurement, permutation)
 
-    measure = sampling.Measurement.measure
-    monkeypatch.setattr(sampling.Measurement, "measure", interrupted)
+    measure = sampling.Permutations.constants_of
+    monkeypatch.setattr(sampling.Permutations, "constants_of", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sampling.constants_by_batch_size(rs.Problem(X, loss="unit"), [1, 2], permutations=5, seed=0)
 

@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle import __version__
 from reshuffle.duality import duality_gap
 from reshuffle.epoch import Epoch
 from reshuffle.losses.base import compiled
 from reshuffle.optimum import Optimum, measure
 from reshuffle.orders import Order, Permutations, make_order
 from reshuffle.problem import Problem
-from reshuffle.records import Checkpoint, data_hash
+from reshuffle.records import Checkpoint, settings_of
 from reshuffle.rows import Step
 from reshuffle.solver.certified import baseline
 from reshuffle.solver.run import DivergenceError, Run
@@ -217,17 +216,9 @@ def _settings(
 ) -> dict[str, Any]:
     if not rule.repeatable:
         raise ValueError("a run over an iterator of permutations cannot be resumed; leave out checkpoint, or give an order by name")
-    given = () if rule.given is None else (rule.given,)
     return {
-        "reshuffle": __version__,
-        "loss": str(problem.loss),
-        "alpha": problem.alpha,
-        "fit_intercept": problem.fit_intercept,
-        "order": rule.name,
-        "seed": rule.seed,
-        "batch_size": batch_size,
+        **settings_of(problem, rule, batch_size, problem.sample_weight, problem.labels, x),
         "steps": steps,
         "average": average,
         "evaluate_every": evaluate_every,
-        "data_sha256": data_hash(problem.rows, problem.sample_weight, problem.labels, x, *given),
     }

@@ -1,6 +1,6 @@
 """Constants of the data: rows -> products with their ordered Gram matrix -> top eigenvalue -> sampling over permutations."""
 
-from reshuffle.spectral.measurement import Sample
+from reshuffle.spectral.permutations import Sample
 from reshuffle.spectral.result import Constants, LipschitzConstants, SmoothConstants
 from reshuffle.spectral.sampling import AccuracyWarning, constants, constants_by_batch_size
 

@@ -21,7 +21,7 @@ from reshuffle.losses import Unit
 from reshuffle.orders import Order, make_order
 from reshuffle.problem import Problem
 from reshuffle.records import Journal
-from reshuffle.spectral.measurement import Measurement, Sample, Whole
+from reshuffle.spectral.permutations import Permutations, Sample, Shared
 from reshuffle.spectral.result import LipschitzConstants, SmoothConstants
 from reshuffle.validation import whole_number
 
@@ -88,10 +88,10 @@ def constants(
     share = None if failure_probability is None else failure_probability / (2 * requested + 1)
     with ExitStack() as stack:
         stack.enter_context(threadpool_limits(1, user_api="blas"))
-        measurement = Measurement(Whole(problem, rule, tol=tol, share=share), batch_size)
-        journal = None if out is None else stack.enter_context(Journal.open(out, measurement.header()))
-        samples = _measure_all(measurement, requested, jobs, journal, callback)
-    return _result(measurement, samples, requested, failure_probability, time.perf_counter() - began)
+        orders = Permutations(Shared(problem, rule, tol=tol, share=share), batch_size)
+        journal = None if out is None else stack.enter_context(Journal.open(out, orders.settings()))
+        samples = _measure_all(orders, requested, jobs, journal, callback)
+    return _result(orders, samples, requested, failure_probability, time.perf_counter() - began)
 
 
 def constants_by_batch_size(
@@ -102,49 +102,47 @@ def constants_by_batch_size(
     requested = permutations if rule.random else 1
     results = {}
     with threadpool_limits(1, user_api="blas"):
-        whole = Whole(problem, rule, tol=_DEFAULT_TOL, share=None)
+        shared = Shared(problem, rule, tol=_DEFAULT_TOL, share=None)
         for batch_size in batch_sizes:
             began = time.perf_counter()
-            measurement = Measurement(whole, batch_size)
-            samples = _measure_all(measurement, requested, _cores(), None, None)
+            orders = Permutations(shared, batch_size)
+            samples = _measure_all(orders, requested, _cores(), None, None)
             if len(samples) < requested:  # nobody asked for part of these: an interruption is not a result
                 raise KeyboardInterrupt
-            results[batch_size] = _result(measurement, samples, requested, None, time.perf_counter() - began)
+            results[batch_size] = _result(orders, samples, requested, None, time.perf_counter() - began)
     return results
 
 
-def _result(
-    measurement: Measurement, samples: list[Sample], requested: int, failure_probability: float | None, seconds: float
-) -> Any:
-    whole = measurement.whole
+def _result(orders: Permutations, samples: list[Sample], requested: int, failure_probability: float | None, seconds: float) -> Any:
+    shared = orders.shared
     if failure_probability is None:
-        _warn_of_residual(max(whole.residual, *(s.residual for s in samples)), whole.tol)
-    problem = whole.problem
-    kind = SmoothConstants if whole.smooth else LipschitzConstants
+        _warn_of_residual(max(shared.residual, *(s.residual for s in samples)), shared.tol)
+    problem = shared.problem
+    kind = SmoothConstants if shared.smooth else LipschitzConstants
     return kind(
         loss=str(problem.loss),
         n=problem.n,
         d=problem.d,
         nnz=problem.nnz,
         alpha=problem.alpha,
-        batch_size=measurement.batch_size,
-        order=whole.order.name,
-        seed=whole.order.seed,
-        tol=whole.tol,
+        batch_size=orders.batch_size,
+        order=shared.order.name,
+        seed=shared.order.seed,
+        tol=shared.tol,
         failure_probability=failure_probability,
         requested=requested,
         hat=np.array([s.hat for s in samples]),
         til=np.array([s.til for s in samples]),
         products=np.array([s.products for s in samples]),
         residual=np.array([s.residual for s in samples]),
-        largest_sample=whole.largest_sample,
-        full_gradient_constant=whole.full_gradient_constant,
+        largest_sample=shared.largest_sample,
+        full_gradient_constant=shared.full_gradient_constant,
         seconds=seconds,
     )
 
 
 def _measure_all(
-    measurement: Measurement,
+    orders: Permutations,
     requested: int,
     jobs: int,
     journal: Journal | None,
@@ -159,7 +157,7 @@ def _measure_all(
 
     names = (
         "permutation",
-        *(("lhat", "ltil") if measurement.whole.smooth else ("ghat", "gtil")),
+        *(("lhat", "ltil") if orders.shared.smooth else ("ghat", "gtil")),
         "products",
         "residual",
     )
@@ -170,7 +168,7 @@ def _measure_all(
     try:
         missing = [k for k in range(requested) if k not in done]
         # In turn, not by as_completed: that locks every future at once, and Ctrl-C there leaves them locked for good.
-        for future in [pool.submit(measurement.measure, k) for k in missing]:
+        for future in [pool.submit(orders.constants_of, k) for k in missing]:
             sample = future.result()
             if journal is not None:
                 values = (sample.permutation, sample.hat, sample.til, sample.products, sample.residual)

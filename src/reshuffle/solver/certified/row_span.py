@@ -17,7 +17,7 @@ class RowSpan:
     """A problem seen in the span of its rows."""
 
     def __init__(self, problem: Problem) -> None:
-        self._whole = problem
+        self._original = problem
         squares, vectors = eigh(problem.rows.with_intercept(False).gram(), check_finite=False)
         kept = squares > 1e-14 * max(squares[-1], 1e-300)
         kept[-1] = True  # data of zeros alone still needs a column
@@ -26,13 +26,13 @@ class RowSpan:
 
     def inside(self, x: Vector) -> Vector:
         """The point that stands for the part of x in the span."""
-        d = self._whole.d
-        along = self._whole.margins(x) - (x[d] if self._whole.fit_intercept else 0.0)
+        d = self._original.d
+        along = self._original.margins(x) - (x[d] if self._original.fit_intercept else 0.0)
         return np.append(self._vectors.T @ along / self._lengths, x[d:])
 
     def outside(self, b: Vector) -> Vector:
         """The x that b stands for."""
         k = self._lengths.size
-        x = self._whole.transposed(self._vectors @ (b[:k] / self._lengths))
-        x[self._whole.d :] = b[k:]
+        x = self._original.transposed(self._vectors @ (b[:k] / self._lengths))
+        x[self._original.d :] = b[k:]
         return x

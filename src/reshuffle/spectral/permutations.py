@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle import __version__, theory
+from reshuffle import theory
 from reshuffle.orders import Order
 from reshuffle.orders.streams import Stream, generator
 from reshuffle.problem import Problem
-from reshuffle.records import data_hash
+from reshuffle.records import settings_of
 from reshuffle.rows import Arranged, batch_starts
 from reshuffle.spectral import lanczos
 from reshuffle.spectral.batches import largest_batch
@@ -43,7 +43,7 @@ class Sample:
     residual: float  #: relative residual that was reached
 
 
-class Whole:
+class Shared:
     """What all permutations and batch sizes of a problem share: its rows, the norm of all of them, and where to look first."""
 
     def __init__(self, problem: Problem, order: Order, *, tol: float, share: float | None) -> None:
@@ -84,66 +84,58 @@ class Whole:
         return self.norm / self.problem.n + self.alpha
 
 
-class Measurement:
-    """Measures Lhat_pi and Ltil_pi (or Ghat_pi and Gtil_pi) of permutation after permutation; safe to share by threads."""
+class Permutations:
+    """Lhat_pi and Ltil_pi (or Ghat_pi and Gtil_pi) of one permutation after another; safe to share by threads."""
 
-    def __init__(self, whole: Whole, batch_size: int) -> None:
-        self.whole, self.batch_size = whole, batch_size
-        self._n, self._m = whole.problem.n, theory.batches(whole.problem.n, batch_size)
+    def __init__(self, shared: Shared, batch_size: int) -> None:
+        self.shared, self.batch_size = shared, batch_size
+        self._n, self._m = shared.problem.n, theory.batches(shared.problem.n, batch_size)
         self._profile = np.sin(pi * (np.arange(self._n) // batch_size + 1.0) / (2 * self._m + 1))
 
-    def measure(self, permutation: int) -> Sample:
-        whole, share_of_alpha = self.whole, self.whole.alpha * theory.ordered_norm_ratio(self._m)
-        if whole.largest == 0.0:
-            return Sample(permutation, share_of_alpha, whole.alpha, 0, 0.0)
-        order = whole.order.permutation(permutation)
-        arranged = whole.rows.arrange(order, self.batch_size)
+    def constants_of(self, permutation: int) -> Sample:
+        shared, share_of_alpha = self.shared, self.shared.alpha * theory.ordered_norm_ratio(self._m)
+        if shared.largest == 0.0:
+            return Sample(permutation, share_of_alpha, shared.alpha, 0, 0.0)
+        order = shared.order.permutation(permutation)
+        arranged = shared.rows.arrange(order, self.batch_size)
         hat = self._ordered_norm(arranged, order, permutation)
         til, til_residual = self._largest_batch(arranged, order, permutation)
         return Sample(
             permutation,
             hat.value / (self._m * self._n) + share_of_alpha,
-            til / self.batch_size + whole.alpha,
+            til / self.batch_size + shared.alpha,
             hat.products,
             max(hat.residual, til_residual),
         )
 
     def _ordered_norm(self, arranged: Arranged, order: Any, permutation: int) -> lanczos.TopEigenvalue:
-        whole = self.whole
-        if whole.share is not None:
-            start = generator(whole.order.seed, permutation, Stream.START).standard_normal(order.size)
-            return lanczos.upper_bound(arranged.ordered, start, slack=whole.tol, failure_probability=whole.share)
+        shared = self.shared
+        if shared.share is not None:
+            start = generator(shared.order.seed, permutation, Stream.START).standard_normal(order.size)
+            return lanczos.upper_bound(arranged.ordered, start, slack=shared.tol, failure_probability=shared.share)
         start = np.empty(order.size)
-        start[arranged.visit] = self._profile * whole.mix[order]
-        return lanczos.top_eigenvalue(arranged.ordered, start, tol=whole.tol)
+        start[arranged.visit] = self._profile * shared.mix[order]
+        return lanczos.top_eigenvalue(arranged.ordered, start, tol=shared.tol)
 
     def _largest_batch(self, arranged: Arranged, order: Any, permutation: int) -> tuple[float, float]:
-        whole = self.whole
+        shared = self.shared
         if self.batch_size == 1:
-            return whole.largest, 0.0
+            return shared.largest, 0.0
         starts = batch_starts(order.size, self.batch_size)
-        traces = np.add.reduceat(whole.squared_norms[order], starts[:-1])
-        start = generator(whole.order.seed, permutation, Stream.BATCH_START).standard_normal(order.size)
-        if whole.share is None:
-            start = np.sqrt(order.size) * whole.mix[order] + _BATCH_GUARD * start
-        best = largest_batch(arranged, traces, start, batch_size=self.batch_size, tol=whole.tol, failure_probability=whole.share)
+        traces = np.add.reduceat(shared.squared_norms[order], starts[:-1])
+        start = generator(shared.order.seed, permutation, Stream.BATCH_START).standard_normal(order.size)
+        if shared.share is None:
+            start = np.sqrt(order.size) * shared.mix[order] + _BATCH_GUARD * start
+        best = largest_batch(arranged, traces, start, batch_size=self.batch_size, tol=shared.tol, failure_probability=shared.share)
         return best.value, best.residual
 
-    def header(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """Everything that a sample depends on, for the journal. How many samples and threads there are is not part of it."""
-        whole, problem, order = self.whole, self.whole.problem, self.whole.order
-        given = () if order.given is None else (order.given,)
+        shared = self.shared
         return {
-            "reshuffle": __version__,
-            "loss": str(problem.loss),
-            "alpha": problem.alpha,
-            "fit_intercept": problem.fit_intercept,
-            "batch_size": self.batch_size,
-            "order": order.name,
-            "seed": order.seed,
-            "tol": whole.tol,
-            "failure_probability_each": whole.share,
-            "data_sha256": data_hash(problem.rows, whole.scale, *given),
+            **settings_of(shared.problem, shared.order, self.batch_size, shared.scale),
+            "tol": shared.tol,
+            "failure_probability_each": shared.share,
         }
 
 
