@@ -6,7 +6,8 @@ from math import factorial
 import numpy as np
 import pytest
 
-from reshuffle.orders import make_order
+import reshuffle as rs
+from reshuffle.orders import SCHEMES, Scheme, make_order
 from reshuffle.orders.streams import Stream, permutation
 
 
@@ -77,3 +78,14 @@ def test_every_place_is_equally_likely_for_every_row_of_many():
 def test_streams_of_one_epoch_and_epochs_of_one_stream_differ():
     drawn = [permutation(100, 0, epoch, stream).tolist() for epoch in range(3) for stream in Stream]
     assert all(a != b for k, a in enumerate(drawn) for b in drawn[:k])
+
+
+@pytest.mark.parametrize("bad", [[0, 1, 1], [0, 1, 3], [-1, 0, 1], [0.0, 1.0, 2.0], [0, 1]])
+def test_what_is_no_permutation_never_reaches_compiled_code(bad, monkeypatch):
+    monkeypatch.setitem(SCHEMES, "broken", Scheme("a broken order", lambda n, seed, epoch: np.array(bad)))
+    problem = rs.Problem(np.eye(3), [0, 1, 1])
+    for order in (bad, "broken", iter([bad])):
+        with pytest.raises(ValueError, match="permutation"):
+            rs.minimize(problem, order=order, step_size=0.1, epochs=1)
+    with pytest.raises(ValueError, match="order is one of 4 samples; the data has 3 rows"):
+        rs.minimize(problem, order=make_order("rr", 4, 0), step_size=0.1, epochs=1)

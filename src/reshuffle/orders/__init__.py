@@ -37,6 +37,7 @@ SCHEMES = {
     "ig": Scheme("the order of the file", _as_stored, fixed=True),
 }
 NAMES = SCHEMES.keys()
+_OWN = (permutation, _as_stored)
 _GIVEN = Scheme("a given order", _as_stored, fixed=True)
 _ITERATOR = Scheme("an iterator of orders", _as_stored)
 
@@ -86,7 +87,8 @@ class Order:
         return self._draw(0) if self.given is None else self.given
 
     def _draw(self, epoch: int) -> NDArray[np.int64]:
-        return np.ascontiguousarray(self.scheme.draw(self.n, self.seed, epoch), dtype=np.int64)
+        drawn = self.scheme.draw(self.n, self.seed, epoch)
+        return drawn if self.scheme.draw in _OWN else _as_permutation(drawn, self.n)  # compiled loops index by it
 
 
 def describe(name: str) -> str:
@@ -97,6 +99,8 @@ def describe(name: str) -> str:
 def make_order(order: str | ArrayLike | Permutations | Order, n: int, seed: int) -> Order:
     """Read the `order` argument: one of `NAMES`, an array that holds each of 0..n-1 once, or an iterator of such arrays."""
     if isinstance(order, Order):
+        if order.n != n:
+            raise ValueError(f"order is one of {order.n} samples; the data has {n} rows")
         return order
     if isinstance(order, str):
         if order not in NAMES:
@@ -111,6 +115,7 @@ def _as_permutation(order: Any, n: int) -> NDArray[np.int64]:
     given: NDArray[Any] = np.asarray(order)
     if given.shape != (n,):
         raise ValueError(f"order has shape {given.shape}; a permutation of the {n} rows has shape ({n},)")
-    if given.dtype.kind not in "iu" or not np.array_equal(np.sort(given), np.arange(n)):
+    whole = given.dtype.kind in "iu" and (n == 0 or (given.min() >= 0 and given.max() < n))
+    if not whole or not (np.bincount(given.astype(np.int64), minlength=n) == 1).all():
         raise ValueError(f"order is not a permutation: it must hold each of the integers 0..{n - 1} once")
     return given.astype(np.int64)

@@ -71,7 +71,7 @@ class Shared:
             apply(g, q)
             q = np.sign(q) * np.sqrt(norms)
             rows_that_count = norms.sum() ** 2 / (norms @ norms)
-            guard = _GUARD if self.order.random and rows_that_count > _MANY_ROWS else _STRONG_GUARD
+            guard = _GUARD if self.order.random and self.order.uniform and rows_that_count > _MANY_ROWS else _STRONG_GUARD
             self.mix = lanczos.ritz_vector(apply, g, top) + guard / np.linalg.norm(q) * q
         self.norm, self.residual = top.value, top.residual
 

@@ -164,7 +164,7 @@ class GivenOrderTheorem(SmoothTheorem):
 class LipschitzTheorem(Theorem):
     """Lipschitz losses in any order: any steps, and the mean constants of the orders measured."""
 
-    assumption = "a Lipschitz loss without alpha, any order"
+    assumption = "a Lipschitz loss without a regulariser, any order"
     orders, in_expectation = "RR/SO/IG", True
     constant, prior_constant = ("Gbar", "gbar"), ("G", "G")
 
