@@ -6,7 +6,8 @@ explicit_over_ours      explicit n x n matrix (formed) and ARPACK, over one perm
 product_over_scipy      one product of the ordered matrix over SciPy's A @ x and A.T @ v, worst dataset
 permutation_over_scipy  one whole permutation at tol 1e-4 over the same two products, worst dataset
 products_median         median over the datasets of the products that a permutation takes
-threads_speedup         one thread over two, worst dataset among those where a permutation takes a millisecond or more
+threads_speedup         one thread over two, worst dataset among those where a permutation takes a millisecond or more;
+                        these three are medians of runs taken in turns
 memory_over_csr         peak memory of a run with two threads, the CSR arrays included, over the CSR arrays
 growth_exponent         of the time of a permutation against nnz, over two decades
 reader_over_sklearn     our MB/s over scikit-learn's on plain svmlight text, worst file
@@ -51,14 +52,15 @@ def best(action: Callable[[], Any], repeats: int = 7) -> float:
     return min(times)
 
 
-def median(action: Callable[[int], Any], repeats: int) -> float:
-    """Seconds of the typical run, for actions that differ from run to run."""
-    times = []
+def side_by_side(*actions: Callable[[int], Any], repeats: int) -> list[float]:
+    """Seconds of the typical run of each, taken in turns: what disturbs the machine disturbs all of them."""
+    times: list[list[float]] = [[] for _ in actions]
     for k in range(repeats):
-        began = time.perf_counter()
-        action(k)
-        times.append(time.perf_counter() - began)
-    return float(np.median(times))
+        for action, mine in zip(actions, times, strict=True):
+            began = time.perf_counter()
+            action(k)
+            mine.append(time.perf_counter() - began)
+    return [float(np.median(mine)) for mine in times]
 
 
 def generated(n: int, d: int, row: int, seed: int = 0) -> Any:
@@ -87,21 +89,24 @@ def one_dataset(X: Any) -> dict[str, float]:
     n, d = X.shape
     x, v, out = np.ones(d), np.ones(n), np.empty(n)
     transposed = X.T
-    pair = best(lambda: (X @ x, transposed @ v), 15)
     measured = permutations(X)
     samples = [measured.constants_of(k) for k in range(5)]
     arranged = measured.shared.rows.arrange(measured.shared.order.permutation(0), 1)
-    product = best(lambda: arranged.ordered(v, out), 15)
-    permutation = median(measured.constants_of, 11 if X.nnz > 5e6 else 31)
-    count = max(20, min(1000, int(4.0 / permutation)))
-    seconds = {jobs: best(partial(rs.constants, X, permutations=count, jobs=jobs), 2) for jobs in (1, 2)}
+    pair, product, permutation = side_by_side(
+        lambda k: (X @ x, transposed @ v),
+        lambda k: arranged.ordered(v, out),
+        measured.constants_of,
+        repeats=15 if X.nnz > 5e6 else 41,
+    )
+    count = max(20, min(1000, int(2.0 / permutation)))
+    one, two = side_by_side(*(lambda k, jobs=jobs: rs.constants(X, permutations=count, jobs=jobs) for jobs in (1, 2)), repeats=5)
     return {
         "n": n,
         "nnz": X.nnz,
         "product_over_scipy": product / pair,
         "permutation_over_scipy": permutation / pair,
         "products": float(np.median([s.products for s in samples])),
-        "threads_speedup": seconds[1] / seconds[2],
+        "threads_speedup": one / two,
         "seconds_a_permutation": permutation,
     }
 
@@ -110,7 +115,7 @@ def explicit_over_ours(X: Any) -> dict[str, float]:
     n = X.shape[0]
     measured = permutations(X)
     measured.constants_of(0)
-    ours = median(measured.constants_of, 31)
+    (ours,) = side_by_side(measured.constants_of, repeats=31)
     rows = X[measured.shared.order.permutation(0)]
     began = time.perf_counter()
     t = np.arange(1.0, n + 1.0)
@@ -160,7 +165,7 @@ def growth() -> dict[str, Any]:
         X = generated(n, 5_000, 50)
         measured = permutations(X)
         measured.constants_of(0)
-        seconds.append(median(measured.constants_of, 31 if n < 100_000 else 7))
+        seconds += side_by_side(measured.constants_of, repeats=31 if n < 100_000 else 7)
         nnz.append(X.nnz)
     slope = np.polyfit(np.log(nnz), np.log(seconds), 1)[0]
     return {"nnz": nnz, "seconds": seconds, "exponent": float(slope)}
