@@ -67,10 +67,7 @@ class Problem:
         labels = None if self.y is None else self.y[rows]
         return self.replace(X=self.rows.take(rows), y=labels, sample_weight=self.sample_weight[rows])
 
-    @property
-    def l2(self) -> float:
-        """What `alpha` was called."""
-        return renamed("l2", "alpha", self.alpha, 0.0)
+    l2 = property(lambda self: renamed("l2", "alpha", self.alpha, 0.0), doc="What `alpha` was called.")
 
     @property
     def X(self) -> Any:
@@ -178,6 +175,10 @@ class Problem:
     def squared_norms(self) -> Vector:
         """|a_i|^2 of every sample, the intercept included."""
         return self.rows.squared_norms()
+
+    def squared_column_norms(self) -> Vector:
+        """The sum of the squares of every feature."""
+        return self.rows.squared_column_norms()
 
     def squared_sample_gradients(self, x: Vector) -> Vector:
         """|grad f_i(x)|^2 for f_i(x) = w_i l(a_i'x, y_i) + (alpha/2)|x|^2, which leaves the intercept out of |x|."""

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle.orders.streams import permutation
+from reshuffle.orders.streams import generator, permutation
+
+__all__ = ["NAMES", "SCHEMES", "Order", "Permutations", "Scheme", "describe", "generator", "make_order", "permutation"]
 
 Permutations = Iterator[ArrayLike]
 

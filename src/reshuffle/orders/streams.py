@@ -32,7 +32,8 @@ class Stream(IntEnum):
     SAMPLE_OF_ROWS = 6  #: of a report on large data
 
 
-def generator(seed: int, epoch: int, stream: Stream) -> np.random.Generator:
+def generator(seed: int, epoch: int, stream: Stream = Stream.ORDER) -> np.random.Generator:
+    """The random numbers of an epoch, one stream for each purpose."""
     return np.random.default_rng(_sequence(seed, epoch, stream))
 
 

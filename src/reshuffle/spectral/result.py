@@ -12,6 +12,7 @@ from reshuffle import __version__
 from reshuffle.orders import describe
 from reshuffle.records import finite
 from reshuffle.theory import formulas
+from reshuffle.validation import renamed
 
 Vector = NDArray[np.float64]
 
@@ -48,6 +49,8 @@ class Constants:
     full_gradient_constant: float  #: (1/n)||Λ^{1/2}A||^2, which bounds hat for every order
     seconds: float  #: that the measurement took
     version: str = __version__
+
+    l2 = property(lambda self: renamed("l2", "alpha", self.alpha, 0.0), doc="What `alpha` was called.")
 
     _REPORTED: ClassVar[tuple[str, ...]] = ()
 
