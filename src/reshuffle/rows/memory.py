@@ -259,7 +259,7 @@ class SparseRows(MemoryRows):
         return ((indptr, indices.astype(kinds[0]), values.astype(kinds[1])) if compact else self.A), kinds, not compact
 
     def _arranged(self, scale: Vector, order: Integers, batch_size: int, room: threading.local) -> "ArrangedMemory":
-        if self._compact is None:
+        if self._compact is None or batch_size == self.n:  # one batch has no order, so a copy would gain nothing
             return super()._arranged(scale, order, batch_size, room)
         source, kinds, ahead = self._compact
         if not hasattr(room, "copy"):  # a set of arrays for each thread, used again by its next permutation
