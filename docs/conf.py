@@ -95,12 +95,12 @@ def as_rst(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[s
 
 
 def simpler_signature(app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: str | None) -> Any:
-    """No signature for results, which nobody constructs; for functions, the name of what they return."""
-    if isinstance(obj, type) and is_dataclass(obj) and not issubclass(obj, Loss):
+    """No signature for results and protocols, which nobody constructs; for functions, the name of what they return."""
+    if isinstance(obj, type) and (is_dataclass(obj) or getattr(obj, "_is_protocol", False)) and not issubclass(obj, Loss):
         return "", None
     if what in ("function", "method") and signature:
         annotation = inspect.get_annotations(obj).get("return")
-        text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+        text = getattr(annotation, "__name__", re.sub(r"\b\w+\.", "", str(annotation)))  # which may be text itself
         return signature, {"ndarray": "array", "Any": None, "None": None, "Self": None}.get(text, text)
     return None
 
