@@ -113,6 +113,8 @@ def test_the_old_name_of_alpha_is_read_with_a_line_that_says_the_new_one():
     assert problem.alpha == 0.5
     with pytest.warns(FutureWarning, match="l2 is called alpha now"):
         assert problem.l2 == 0.5
+    with pytest.raises(ValueError, match=r"l2=0\.5 and alpha=0\.1 are two names of one argument"):
+        rs.Problem(X, y, l2=0.5, alpha=0.1)
 
 
 def test_a_problem_with_other_arguments_or_fewer_rows():

@@ -28,6 +28,8 @@ def renamed(old: str, new: str, given: float | None, default: float) -> float:
     """The value of an argument that goes by its old name, if it does, with a line that says its new one."""
     if given is None:
         return default
+    if default:
+        raise ValueError(f"{old}={given!r} and {new}={default!r} are two names of one argument; leave out {old}")
     warnings.warn(f"{old} is called {new} now; write {new}={given!r}", FutureWarning, stacklevel=3)
     return given
 

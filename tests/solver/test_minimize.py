@@ -282,6 +282,12 @@ def test_tol_stops_at_a_certified_relative_gap(evaluate_every, tmp_path):
     assert run.gap <= run.relative_gap * (constant - best) * (1 + 1e-9)
     earlier = [epoch for epoch in run.history[:-1] if epoch.gap is not None]
     assert all(epoch.gap > 1e-2 * (constant - epoch.f) for epoch in earlier)
+    optimum = rs.theory.measure(problem)
+    assert run.stopped
+    assert "nothing" in str(rs.Guarantee.of(problem, run, optimum))  # a mean over orders that decided when to stop
+    in_file = rs.minimize(problem, tol=0.5, order="ig", batch_size=4, epochs=2000)
+    assert in_file.stopped
+    assert in_file.f - best <= rs.Guarantee.of(problem, in_file, optimum).bound < np.inf
     kept = tmp_path / "run.npz"
     rs.minimize(problem, tol=0.1, checkpoint=kept, **options)
     np.testing.assert_array_equal(rs.minimize(problem, tol=1e-2, checkpoint=kept, **options).x, run.x)

@@ -95,7 +95,8 @@ class Order:
 
 def describe(name: str) -> str:
     """What an order of this name is, in plain words."""
-    return SCHEMES.get(name, _GIVEN).label
+    known = {**SCHEMES, "given": _GIVEN, "iterator": _ITERATOR}
+    return known[name].label if name in known else name
 
 
 def make_order(order: str | ArrayLike | Permutations | Order, n: int, seed: int) -> Order:

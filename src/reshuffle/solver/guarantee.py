@@ -62,7 +62,9 @@ class Guarantee:
             f"promised     {mean}f - min f <= {self.bound:.4g} (Theorem {self.theorem}, D = {self.distance:.4g})",
         ]
         if not isfinite(self.bound):
-            lines[1] = "promised     nothing: the theorem is about steps within its limit and the average 'epoch'"
+            lines[1] = (
+                "promised     nothing: the theorem is about steps within its limit, the average 'epoch' and epochs fixed beforehand"
+            )
         if self.prior is not None:
             lines.append(f"before       about {self.prior:.4g} by earlier theory with its step 1/(nL) (order of magnitude, b = 1)")
         return "\n".join(lines)

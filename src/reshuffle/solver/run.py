@@ -36,6 +36,7 @@ class Run:
     rule: Order = field(repr=False)  #: the order as an object
     theorem: Theorem | None = field(repr=False)  #: that holds for this problem and order
     relative_gap: float | None = None  #: certified, as `tol` has it; None where no tol was asked for
+    stopped: bool = False  #: by its tol, before the last epoch that was allowed
     constants: Constants | None = field(repr=False, default=None)  #: where they were needed for the steps
     version: str = __version__
 
@@ -61,9 +62,10 @@ class Run:
 
     def bound(self, optimum: Optimum, constants: Constants) -> float:
         """What the theorem for this order promised for x_hat_K after these steps: a bound of (the mean of) f(x_hat_K) - min f.
-        Infinite where it promised nothing: for another average, for a step above the limit, or where no theorem holds.
+        Infinite where it promised nothing: for another average, for a step above the limit, where no theorem holds, or for the mean
+        over orders where these decided when to stop.
         """
-        if self.theorem is None or self.average != "epoch":
+        if self.theorem is None or self.average != "epoch" or (self.stopped and self.theorem.in_expectation):
             return float("inf")
         return self.theorem.bound(constants, optimum, self.steps)
 
@@ -78,6 +80,7 @@ class Run:
             "average": self.average,
             "f": self.f,
             "certified_gap": self.gap,
+            "certified_relative_gap": self.relative_gap,
             "seconds": self.seconds,
             "x": self.x.tolist(),
             "history": [asdict(epoch) for epoch in self.history],

@@ -154,6 +154,7 @@ def minimize(
         seed=seed,
         average=average,
         relative_gap=None if reference is None else reference.relative(history[-1].f, history[-1].gap),  # type: ignore[arg-type]
+        stopped=len(history) < epochs,
         rule=rule,
         theorem=find_theorem(problem, rule),
         constants=constants,
