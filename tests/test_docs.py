@@ -51,7 +51,7 @@ def test_every_loss_is_in_the_api_reference_and_in_the_table_of_the_guide(name):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = {}
+    names = {"__name__": "__main__"}  # as in a script; numba looks the module of a function up
     for code in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
         exec(compile(code.replace("path/to/a9a", "breast_cancer"), str(page), "exec"), names)
 

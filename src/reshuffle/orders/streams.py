@@ -1,5 +1,5 @@
-"""Every random order and vector of the algorithms, in one place. What is drawn depends on (seed, epoch, stream) and on nothing else,
-so epochs can be computed in any order, on any number of threads, and again after a restart.
+"""Every random order and vector of the algorithms, in one place. What is drawn depends on (seed, epoch, stream) and on nothing
+else, so epochs can be computed in any order, on any number of threads, and again after a restart.
 
 A random permutation is defined by sorting: row i gets the key splitmix64(s + (i + 1) g) >> 1, where s is 64 bits from
 `SeedSequence(seed, spawn_key=(epoch, stream))` and g the golden ratio in 64 bits (Steele, Lea, Flood 2014), and rows are visited by
