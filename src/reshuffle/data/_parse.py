@@ -148,14 +148,7 @@ def count(text: Any) -> tuple[int, int]:
 
 @jit()
 def parse(
-    text: Any,
-    labels: Any,
-    label_bits: Any,
-    indptr: Any,
-    indices: Any,
-    values: Any,
-    value_bits: Any,
-    largest: int,
+    text: Any, labels: Any, label_bits: Any, indptr: Any, indices: Any, values: Any, value_bits: Any, largest: int
 ) -> tuple[int, int, int, int]:
     """Fill the arrays of a CSR matrix and its labels: rows, entries, what went wrong (`OK` if nothing), and where.
 

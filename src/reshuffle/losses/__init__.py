@@ -18,19 +18,10 @@ from reshuffle.losses.squared import Squared
 from reshuffle.losses.squared_hinge import SquaredHinge
 from reshuffle.losses.unit import Unit
 
-_CLASSES: tuple[type[Loss], ...] = (
-    Unit,
-    Squared,
-    Logistic,
-    SmoothedHinge,
-    SquaredHinge,
-    Huber,
-    Hinge,
-    Absolute,
-    EpsilonInsensitive,
-    Quantile,
-)
-LOSSES: dict[str, type[Loss]] = {kind.name: kind for kind in _CLASSES}
+LOSSES: dict[str, type[Loss]] = {
+    kind.name: kind
+    for kind in (Unit, Squared, Logistic, SmoothedHinge, SquaredHinge, Huber, Hinge, Absolute, EpsilonInsensitive, Quantile)
+}
 
 __all__ = [
     "LOSSES",

@@ -10,14 +10,8 @@ class Absolute(Loss):
 
     name: ClassVar[str] = "absolute"
     task: ClassVar[Task] = "regression"
-
-    @property
-    def lipschitz(self) -> float:
-        return 1.0
-
-    @property
-    def dual_domain(self) -> tuple[float, float]:
-        return (-1.0, 1.0)
+    lipschitz: ClassVar[float] = 1.0
+    dual_domain: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     @staticmethod
     def value(z: float, y: float, parameter: float) -> float:

@@ -88,30 +88,23 @@ def compiled(loss: Loss, function: str) -> Any:
 
 @cache
 def _as_c_function(plain: Any) -> Any:
-    from numba import cfunc
-
-    from reshuffle._compiled import CFunction
-
     try:
-        return CFunction(cfunc(_signature(plain), cache=True)(plain))
+        return _c_function(plain, cache=True)
     except RuntimeError:  # numba found no folder to cache in
-        return CFunction(cfunc(_signature(plain))(plain))
+        return _c_function(plain)
 
 
 @cache
 def _substitute(function: str, derivative: Any) -> Any:
-    from numba import cfunc
+    return _c_function(_SUBSTITUTES[function](derivative.function))
+
+
+def _c_function(plain: Any, **options: bool) -> Any:
+    from numba import cfunc, float64
 
     from reshuffle._compiled import CFunction
 
-    plain = _SUBSTITUTES[function](derivative.function)
-    return CFunction(cfunc(_signature(plain))(plain))
-
-
-def _signature(plain: Any) -> Any:
-    from numba import float64
-
-    return float64(*[float64] * plain.__code__.co_argcount)
+    return CFunction(cfunc(float64(*[float64] * plain.__code__.co_argcount), **options)(plain))
 
 
 def _slope(derivative: Any) -> Any:

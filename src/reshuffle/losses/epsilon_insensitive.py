@@ -10,19 +10,13 @@ class EpsilonInsensitive(Loss):
 
     name: ClassVar[str] = "epsilon_insensitive"
     task: ClassVar[Task] = "regression"
+    lipschitz: ClassVar[float] = 1.0
+    dual_domain: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     epsilon: float = 0.1
 
     def __post_init__(self) -> None:
         self._require("epsilon", 0.0 <= self.epsilon < float("inf"), "use zero or a positive number")
-
-    @property
-    def lipschitz(self) -> float:
-        return 1.0
-
-    @property
-    def dual_domain(self) -> tuple[float, float]:
-        return (-1.0, 1.0)
 
     @staticmethod
     def value(z: float, y: float, parameter: float) -> float:

@@ -10,14 +10,8 @@ class Hinge(Loss):
 
     name: ClassVar[str] = "hinge"
     task: ClassVar[Task] = "classification"
-
-    @property
-    def lipschitz(self) -> float:
-        return 1.0
-
-    @property
-    def dual_domain(self) -> tuple[float, float]:
-        return (-1.0, 0.0)
+    lipschitz: ClassVar[float] = 1.0
+    dual_domain: ClassVar[tuple[float, float]] = (-1.0, 0.0)
 
     @staticmethod
     def value(z: float, y: float, parameter: float) -> float:

@@ -10,15 +10,12 @@ class Huber(Loss):
 
     name: ClassVar[str] = "huber"
     task: ClassVar[Task] = "regression"
+    smoothness: ClassVar[float] = 1.0
 
     delta: float = 1.0
 
     def __post_init__(self) -> None:
         self._require("delta", 0.0 < self.delta < float("inf"), "use a positive number")
-
-    @property
-    def smoothness(self) -> float:
-        return 1.0
 
     @property
     def lipschitz(self) -> float:

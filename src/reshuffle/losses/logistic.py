@@ -11,18 +11,9 @@ class Logistic(Loss):
 
     name: ClassVar[str] = "logistic"
     task: ClassVar[Task] = "classification"
-
-    @property
-    def smoothness(self) -> float:
-        return 0.25
-
-    @property
-    def lipschitz(self) -> float:
-        return 1.0
-
-    @property
-    def dual_domain(self) -> tuple[float, float]:
-        return (-1.0, 0.0)
+    smoothness: ClassVar[float] = 0.25
+    lipschitz: ClassVar[float] = 1.0
+    dual_domain: ClassVar[tuple[float, float]] = (-1.0, 0.0)
 
     @staticmethod
     def value(z: float, y: float, parameter: float) -> float:

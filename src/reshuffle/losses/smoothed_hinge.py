@@ -10,6 +10,8 @@ class SmoothedHinge(Loss):
 
     name: ClassVar[str] = "smoothed_hinge"
     task: ClassVar[Task] = "classification"
+    lipschitz: ClassVar[float] = 1.0
+    dual_domain: ClassVar[tuple[float, float]] = (-1.0, 0.0)
 
     gamma: float = 1.0
 
@@ -19,14 +21,6 @@ class SmoothedHinge(Loss):
     @property
     def smoothness(self) -> float:
         return 1.0 / self.gamma
-
-    @property
-    def lipschitz(self) -> float:
-        return 1.0
-
-    @property
-    def dual_domain(self) -> tuple[float, float]:
-        return (-1.0, 0.0)
 
     @staticmethod
     def value(z: float, y: float, parameter: float) -> float:

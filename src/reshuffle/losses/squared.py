@@ -10,10 +10,7 @@ class Squared(Loss):
 
     name: ClassVar[str] = "squared"
     task: ClassVar[Task] = "regression"
-
-    @property
-    def smoothness(self) -> float:
-        return 1.0
+    smoothness: ClassVar[float] = 1.0
 
     @staticmethod
     def value(z: float, y: float, parameter: float) -> float:

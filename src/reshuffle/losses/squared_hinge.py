@@ -11,14 +11,8 @@ class SquaredHinge(Loss):
 
     name: ClassVar[str] = "squared_hinge"
     task: ClassVar[Task] = "classification"
-
-    @property
-    def smoothness(self) -> float:
-        return 2.0
-
-    @property
-    def dual_domain(self) -> tuple[float, float]:
-        return (-math.inf, 0.0)
+    smoothness: ClassVar[float] = 2.0
+    dual_domain: ClassVar[tuple[float, float]] = (-math.inf, 0.0)
 
     @staticmethod
     def value(z: float, y: float, parameter: float) -> float:

@@ -10,7 +10,4 @@ class Unit(Loss):
 
     name: ClassVar[str] = "unit"
     task: ClassVar[Task] = "any"
-
-    @property
-    def smoothness(self) -> float:
-        return 1.0
+    smoothness: ClassVar[float] = 1.0

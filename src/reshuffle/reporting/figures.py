@@ -246,25 +246,11 @@ def _line(
 
 def _point(name: str, x: float, y: float) -> dict[str, Any]:
     marker = {"color": "$paper", "size": 13, "line": {"color": "$rr", "width": 3}}
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": [x],
-        "y": [y],
-        "marker": marker,
-        "hovertemplate": "%{y:.4g}",
-    }
+    return {"type": "scatter", "mode": "markers", "name": name, "x": [x], "y": [y], "marker": marker, "hovertemplate": "%{y:.4g}"}
 
 
 _RULE = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "line": {"color": "$ink", "width": 1, "dash": "dot"}}
-_RULE_LABEL = {
-    "yref": "paper",
-    "y": 1,
-    "yanchor": "bottom",
-    "showarrow": False,
-    "font": {"size": 12, "color": "$soft"},
-}
+_RULE_LABEL = {"yref": "paper", "y": 1, "yanchor": "bottom", "showarrow": False, "font": {"size": 12, "color": "$soft"}}
 
 
 def _axis(title: str, kind: str, decades: float = 0.0) -> dict[str, Any]:
