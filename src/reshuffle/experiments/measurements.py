@@ -76,9 +76,8 @@ def measure_all(
     results: Results = {}
     loaded: tuple[str, Any] = ("", None)
     for task in sorted(tasks, key=lambda t: (t.matrix.name, t.batch_size, t.order)):
-        each = task.cost / task.permutations
 
-        def count(sample: Sample, each: float = each) -> None:
+        def count(sample: Sample, each: float = task.cost / task.permutations) -> None:
             advance(each)
 
         try:
