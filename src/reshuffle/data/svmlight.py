@@ -50,16 +50,8 @@ def _parsed(text: Any, lines: int, entries: int, index_type: Any) -> tuple[Any, 
     labels, values = np.empty(lines), np.empty(entries)
     indices = np.empty(entries, dtype=index_type)
     indptr = np.empty(lines + 1, dtype=index_type if entries < 2**31 else np.int64)
-    rows, used, code, place = _parse.parse(
-        text,
-        labels,
-        labels.view(np.int64),
-        indptr,
-        indices,
-        values,
-        values.view(np.int64),
-        min(np.iinfo(index_type).max - 1, _parse.LARGEST_INDEX),
-    )
+    largest = min(np.iinfo(index_type).max - 1, _parse.LARGEST_INDEX)
+    rows, used, code, place = _parse.parse(text, labels, indptr, indices, values, largest)
     return (values[:used], indices[:used], indptr[: rows + 1]), labels[:rows], code, place
 
 
