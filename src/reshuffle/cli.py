@@ -29,19 +29,21 @@ Alpha = Annotated[float, typer.Option(help="Weight of the regulariser (alpha/2)|
 Intercept = Annotated[bool, typer.Option("--intercept", help="Add a column of ones.")]
 Target = Annotated[str | None, typer.Option(help="csv, parquet: column of the labels.  [default: the last]")]
 Features = Annotated[int | None, typer.Option(help="svmlight: d, where the last features do not occur.")]
+Permutations = Annotated[int, typer.Option(help="How many random permutations to measure.")]
+Eps = Annotated[float, typer.Option(help="The gap f - min f to reach.")]
+FailureProbability = Annotated[float | None, typer.Option(help="Report upper bounds that hold except with this probability.")]
+Jobs = Annotated[int | None, typer.Option(help="Threads.  [default: all cores]")]
+NamedDataset = Annotated[str, typer.Argument(help="A dataset that `reshuffle datasets` lists.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def main() -> None:
-    """Entry point: mistakes of the user end in one line on stderr and status 2, Ctrl-C in status 130."""
+    """Entry point: mistakes of the user end in one line on stderr and status 2, divergence in status 1, Ctrl-C in 130."""
     try:
         app([_current_name(word) for word in sys.argv[1:]])
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, ArithmeticError) as error:
         _say(f"reshuffle: {error}")
-        sys.exit(2)
-    except ArithmeticError as error:
-        _say(f"reshuffle: {error}")
-        sys.exit(1)
+        sys.exit(1 if isinstance(error, ArithmeticError) else 2)
     except KeyboardInterrupt:
         _say("reshuffle: interrupted before anything was finished")
         sys.exit(130)
@@ -67,34 +69,27 @@ def constants(
     loss: LossName = "unit",
     batch_size: BatchSize = 1,
     order: OrderName = "rr",
-    permutations: Annotated[int, typer.Option(help="How many random permutations to measure.")] = 100,
+    permutations: Permutations = 100,
     seed: Seed = 0,
     tol: Annotated[float | None, typer.Option(help="Relative residual of each eigenvalue.  [default: 1e-4]")] = None,
-    failure_probability: Annotated[
-        float | None, typer.Option(help="Report upper bounds that hold except with this probability.")
-    ] = None,
+    failure_probability: FailureProbability = None,
     alpha: Alpha = 0.0,
     intercept: Intercept = False,
     target: Target = None,
     features: Features = None,
-    jobs: Annotated[int | None, typer.Option(help="Threads.  [default: all cores]")] = None,
+    jobs: Jobs = None,
     out: Annotated[Path | None, typer.Option(help="Journal of finished permutations; a stopped run goes on from it.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """L, Lhat and Ltil of a dataset (or G, Ghat, Gtil and Gbar), and the step size that they allow."""
-    problem = _problem(path, loss, alpha, intercept, target, features)
-    with _progress(permutations if order == "rr" else 1) as advance, _plain_warnings():
+    from reshuffle.orders import make_order
+
+    problem, _ = _read(path, loss, alpha, intercept, target, features)
+    total = permutations if make_order(order, problem.n, seed).random else 1
+    options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
+    with _progress("permutations", "count", total) as update, _plain_warnings():
         result = reshuffle.constants(
-            problem,
-            batch_size=batch_size,
-            order=order,
-            permutations=permutations,
-            seed=seed,
-            tol=tol,
-            failure_probability=failure_probability,
-            jobs=jobs,
-            out=out,
-            callback=advance,
+            problem, **options, failure_probability=failure_probability, jobs=jobs, out=out, callback=lambda _: update(advance=1)
         )
     print(json.dumps(result.to_dict()) if as_json else result)
     if result.permutations < result.requested:
@@ -106,18 +101,17 @@ def constants(
 def plan(
     path: Source,
     loss: LossName = "logistic",
-    eps: Annotated[float, typer.Option(help="The gap f - min f to reach.")] = 1e-3,
+    eps: Eps = 1e-3,
     alpha: Alpha = 0.0,
     intercept: Intercept = False,
-    permutations: Annotated[int, typer.Option(help="How many random permutations to measure.")] = 10,
+    permutations: Permutations = 10,
     seed: Seed = 0,
     target: Target = None,
     features: Features = None,
     as_json: AsJson = False,
 ) -> None:
     """How to train on this data: batch size, step size, order and epochs, with the reasons."""
-    data = reshuffle.load(path, target=target, n_features=features)
-    problem = reshuffle.Problem(data.X, None if loss == "unit" else data.y, loss=loss, alpha=alpha, fit_intercept=intercept)
+    problem, data = _read(path, loss, alpha, intercept, target, features)
     with _plain_warnings():
         result = reshuffle.plan(problem, eps=eps, permutations=permutations, seed=seed, feature_names=data.feature_names)
     print(json.dumps(result.to_dict()) if as_json else result)
@@ -128,10 +122,10 @@ def report(
     path: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
     loss: LossName = "logistic",
-    eps: Annotated[float, typer.Option(help="The gap f - min f to reach.")] = 1e-3,
+    eps: Eps = 1e-3,
     alpha: Alpha = 0.0,
     intercept: Intercept = False,
-    permutations: Annotated[int, typer.Option(help="How many random permutations to measure.")] = 10,
+    permutations: Permutations = 10,
     seed: Seed = 0,
     target: Target = None,
     features: Features = None,
@@ -141,13 +135,13 @@ def report(
     from reshuffle.reporting import check_before_work
 
     check_before_work(output, eps=eps, loss=loss, alpha=alpha, permutations=permutations, seed=seed)
-    data = reshuffle.load(path, target=target, n_features=features)
-    problem = reshuffle.Problem(data.X, data.y, loss=loss, alpha=alpha, fit_intercept=intercept)
+    problem, data = _read(path, loss, alpha, intercept, target, features)
     options = {"--target": target, "--features": features}
     source = [path, *(str(word) for option in options.items() if option[1] is not None for word in option)]
-    with _status() as stage, _plain_warnings():
-        result = reshuffle.report(problem, data, eps=eps, permutations=permutations, seed=seed, source=source, stage=stage)
-        stage("page")
+    asked: dict[str, Any] = {"eps": eps, "permutations": permutations, "seed": seed, "source": source}
+    with _progress("reading", "stages") as update, _plain_warnings():
+        result = reshuffle.report(problem, data, **asked, stage=lambda name: update(description=name))
+        update(description="page")
         result.save(output)
     print(json.dumps(result.to_dict()) if as_json else output)
 
@@ -173,7 +167,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Shuffled SGD, an epoch a line, with what the theory promised beside what was reached."""
-    problem = _problem(path, loss, alpha, intercept, target, features)
+    problem, _ = _read(path, loss, alpha, intercept, target, features)
     done: list[Any] = []
 
     def show(epoch: Any) -> None:
@@ -181,23 +175,13 @@ def run(
         if not as_json:
             print(epoch, flush=True)
 
-    step: Any = step_size if step_size in ("theory", "budget") else _number("--step-size", step_size)
+    step: Any = _step_size(step_size)
+    options: dict[str, Any] = {"order": order, "batch_size": batch_size, "epochs": epochs, "seed": seed, "average": average}
     try:
         with _plain_warnings():
             optimum = reshuffle.theory.measure(problem) if bound else None
             result = reshuffle.minimize(
-                problem,
-                order=order,
-                batch_size=batch_size,
-                step_size=step,
-                epochs=epochs,
-                seed=seed,
-                average=average,
-                safe=safe,
-                tol=tol,
-                optimum=optimum,
-                checkpoint=checkpoint,
-                callback=show,
+                problem, **options, step_size=step, safe=safe, tol=tol, optimum=optimum, checkpoint=checkpoint, callback=show
             )
             guarantee = None if optimum is None else reshuffle.Guarantee.of(problem, result, optimum)
     except KeyboardInterrupt:
@@ -231,14 +215,14 @@ def fit(
     import numpy as np
 
     from reshuffle import models
-    from reshuffle.estimators.from_data import fit as fit_data
+    from reshuffle.estimators import from_data
     from reshuffle.records import check_output
 
     check_output(out, "--out")
     data = reshuffle.load(path, target=target, n_features=features)
     options: dict[str, Any] = {"alpha": alpha, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
     with _plain_warnings():
-        model = fit_data(data, loss, n_jobs=jobs, verbose=int(verbose), **options)
+        model = from_data.fit(data, loss, n_jobs=jobs, verbose=int(verbose), **options)
     models.save(model, out)
     n, d = data.X.shape
     gap = float(np.max(model.relative_gap_))
@@ -255,18 +239,17 @@ def predict(
 ) -> None:
     """One prediction a line; if the data has labels, the score goes to stderr."""
     from reshuffle import models
-    from reshuffle.estimators.from_data import quality as quality_of
-    from reshuffle.estimators.from_data import rows_for
+    from reshuffle.estimators import from_data
 
     model = models.load(model_file)
     if proba and not hasattr(model, "predict_proba"):
         raise ValueError(f"--proba: loss={model.loss!r} gives no probabilities; fit with --loss logistic")
-    X, y = rows_for(model, reshuffle.load(path, target=target), labelled=target is not None)
+    X, y = from_data.rows_for(model, reshuffle.load(path, target=target), labelled=target is not None)
     with _plain_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # they were compared above
         predicted = model.predict(X)
         table = [model.classes_, *model.predict_proba(X)] if proba else predicted[:, None]
-        quality = quality_of(model, predicted, y)
+        quality = from_data.quality(model, predicted, y)
     sys.stdout.writelines("\t".join(map(str, row.tolist())) + "\n" for row in table)
     if quality is not None:
         _say(quality)
@@ -278,7 +261,7 @@ def reproduce(
     permutations: Annotated[int, typer.Option(help="Of each dataset in table2 and figure3.")] = 1000,
     data: Annotated[Path | None, typer.Option(help="Folder with datasets.  [default: $RESHUFFLE_DATA, then the cache]")] = None,
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and journals.")] = Path("reproduced"),
-    jobs: Annotated[int | None, typer.Option(help="Threads.  [default: all cores]")] = None,
+    jobs: Jobs = None,
     seed: Seed = 0,
     dataset: Annotated[str, typer.Option(help="table1: a file or a named dataset.")] = "breast_cancer",
     loss: Annotated[str, typer.Option(help="table1: the loss.")] = "logistic",
@@ -287,21 +270,11 @@ def reproduce(
     """The paper's tables and figures from real data, with the paper's numbers beside ours. A stopped job goes on where it was."""
     from reshuffle import experiments
 
-    with _progress_of_cost() as (start, advance), _plain_warnings():
+    options: dict[str, Any] = {"permutations": permutations, "data": data, "out": out, "jobs": jobs, "seed": seed}
+    with _progress("measuring", "share") as update, _plain_warnings():
+        options |= {"start": lambda cost: update(total=cost), "advance": lambda cost: update(advance=cost)}
         try:
-            outcome = experiments.reproduce(
-                target,
-                permutations=permutations,
-                data=data,
-                out=out,
-                jobs=jobs,
-                seed=seed,
-                dataset=dataset,
-                loss=loss,
-                alpha=alpha,
-                start=start,
-                advance=advance,
-            )
+            outcome = experiments.reproduce(target, dataset=dataset, loss=loss, alpha=alpha, **options)
         except KeyboardInterrupt:
             _say(f"reshuffle: interrupted; the same command goes on from the journals in {out / 'journals'}")
             raise typer.Exit(130) from None
@@ -335,7 +308,7 @@ def list_datasets(
 
 
 @datasets_app.command("fetch")
-def fetch_dataset(name: Annotated[str, typer.Argument(help="A dataset that `reshuffle datasets` lists.")]) -> None:
+def fetch_dataset(name: NamedDataset) -> None:
     """Download, verify and convert a dataset into the cache folder."""
     from reshuffle.data.fetch import fetch
     from reshuffle.data.registry import get_dataset
@@ -346,65 +319,47 @@ def fetch_dataset(name: Annotated[str, typer.Argument(help="A dataset that `resh
 
 
 @datasets_app.command("add")
-def add_dataset(name: Annotated[str, typer.Argument(help="A dataset that `reshuffle datasets` lists.")], path: Path) -> None:
+def add_dataset(name: NamedDataset, path: Path) -> None:
     """Say where a dataset lies that is already on this machine; its n and d are checked."""
     from reshuffle.data.registry import add
 
     print(add(name, path))
 
 
-def _problem(path: str, loss: str, alpha: float, intercept: bool, target: str | None, features: int | None) -> Any:
+def _read(path: str, loss: str, alpha: float, intercept: bool, target: str | None, features: int | None) -> tuple[Any, Any]:
+    """The problem, and the data that it is about."""
     data = reshuffle.load(path, target=target, n_features=features)
-    return reshuffle.Problem(data.X, None if loss == "unit" else data.y, loss=loss, alpha=alpha, fit_intercept=intercept)
+    y = None if loss == "unit" else data.y
+    return reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, fit_intercept=intercept), data
 
 
-def _number(option: str, text: str) -> float:
+def _step_size(text: str) -> str | float:
     try:
-        return float(text)
+        return text if text in ("theory", "budget") else float(text)
     except ValueError:
-        raise ValueError(f"{option}={text!r} is neither theory nor budget nor a number") from None
+        raise ValueError(f"--step-size={text!r} is neither theory nor budget nor a number") from None
 
 
 @contextmanager
-def _progress_of_cost() -> Iterator[tuple[Callable[[float], None], Callable[[float], None]]]:
-    """Two functions, to set the whole and to add a part, behind one bar with the time left."""
+def _progress(what: str, form: str, total: float | None = None) -> Iterator[Callable[..., None]]:
+    """A function that changes the `description` or `total` of a display on stderr, or lets it `advance`; where that is no terminal,
+    it does nothing.
+    """
     if not sys.stderr.isatty():
-        yield (lambda total: None), (lambda part: None)
+        yield lambda **changes: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("measuring"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("measuring", total=None)
-        yield (lambda total: progress.update(task, total=total)), (lambda part: progress.advance(task, part))
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[Any], None] | None]:
-    """A bar on stderr if that is a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("permutations"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("permutations", total=total)
-        yield lambda _: progress.advance(task)
-
-
-@contextmanager
-def _status() -> Iterator[Callable[[str], None]]:
-    """What is being done, on stderr if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda stage: None
-        return
+    from rich import progress as rich
     from rich.console import Console
 
-    with Console(stderr=True).status("reading") as status:
-        yield status.update
+    text, bar, left = rich.TextColumn("{task.description}"), rich.BarColumn(), rich.TimeRemainingColumn()
+    forms: dict[str, tuple[rich.ProgressColumn, ...]] = {
+        "stages": (rich.SpinnerColumn(), text),
+        "count": (text, bar, rich.MofNCompleteColumn(), left),
+        "share": (text, bar, rich.TaskProgressColumn(), left),
+    }
+    with rich.Progress(*forms[form], console=Console(stderr=True), transient=True) as display:
+        task = display.add_task(what, total=total)
+        yield lambda **changes: display.update(task, **changes)
 
 
 @contextmanager

@@ -6,21 +6,20 @@ the theorem then says how many gradient evaluations bring f - min f to eps; the 
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from typing import Any
 
-import numpy as np
-
 from reshuffle import __version__
+from reshuffle.diagnostics import look_at
 from reshuffle.optimum import Optimum, measure
 from reshuffle.orders import describe, make_order
 from reshuffle.problem import Problem
 from reshuffle.records import finite
 from reshuffle.spectral import constants_by_batch_size
 from reshuffle.theory import Theorem, theorem_for
-from reshuffle.validation import whole_number
+from reshuffle.validation import renamed, whole_number
 
 _WITHIN = 1.1
-_FEW_ENTRIES = 2_000_000  # up to here the problem is solved again with scaled features, to see what that would gain
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,8 @@ class Plan:
     seed: int
     permutations: int  #: measured for each batch size
     version: str = __version__
+
+    l2 = property(lambda self: renamed("l2", "alpha", self.alpha, 0.0), doc="What `alpha` was called.")
 
     @property
     def order(self) -> str:
@@ -146,24 +147,16 @@ def survey(problem: Problem, *, permutations: int, seed: int, optimum: Optimum |
     permutations = whole_number("permutations", permutations, 1)
     seed = whole_number("seed", seed, 0)
     theorem, theorem_in_file = (theorem_for(problem, make_order(name, problem.n, seed)) for name in ("rr", "ig"))
-    best = optimum or measure(problem)
-    sizes = batch_grid(problem.n)
-    return Survey(
-        problem=problem,
-        optimum=best,
-        theorem=theorem,
-        theorem_in_file=theorem_in_file,
-        random=constants_by_batch_size(problem, sizes, permutations=permutations, seed=seed),
-        in_file=constants_by_batch_size(problem, sizes, order="ig", permutations=1, seed=seed),
-        permutations=permutations,
-        seed=seed,
-    )
+    best, sizes = optimum or measure(problem), batch_grid(problem.n)
+    random = constants_by_batch_size(problem, sizes, permutations=permutations, seed=seed)
+    in_file = constants_by_batch_size(problem, sizes, order="ig", permutations=1, seed=seed)
+    return Survey(problem, best, theorem, theorem_in_file, random, in_file, permutations, seed)
 
 
 def plan_from(found: Survey, *, eps: float, feature_names: Sequence[str] | None = None) -> Plan:
-    problem, best = found.problem, found.optimum
-    choices = found.choices(eps)
-    recommended = recommend(choices)
+    problem, choices = found.problem, found.choices(eps)
+    best = recommend(choices)
+    warnings = look_at(problem, batch_size=best.batch_size, epochs=best.epochs, eps=eps, feature_names=feature_names)
     return Plan(
         n=problem.n,
         d=problem.d,
@@ -171,13 +164,13 @@ def plan_from(found: Survey, *, eps: float, feature_names: Sequence[str] | None 
         alpha=problem.alpha,
         eps=eps,
         choices=choices,
-        recommended=recommended,
+        recommended=best,
         proportional_up_to=_proportional(choices),
         full_gradient_evaluations=found.full_gradient_evaluations(eps),
         prior_evaluations=found.prior_evaluations(eps),
-        distance=best.distance,
-        sigma=best.sigma,
-        warnings=tuple(look_at(problem, recommended, eps, feature_names)),
+        distance=found.optimum.distance,
+        sigma=found.optimum.sigma,
+        warnings=tuple(warnings),
         seed=found.seed,
         permutations=found.permutations,
     )
@@ -196,83 +189,4 @@ def batch_grid(n: int) -> list[int]:
 
 def _proportional(choices: tuple[Choice, ...]) -> int:
     """The last batch size of the grid up to which none needs more evaluations than batch size 1."""
-    up_to = 1
-    for choice in choices:
-        if choice.evaluations > choices[0].evaluations:
-            break
-        up_to = choice.batch_size
-    return up_to
-
-
-def look_at(problem: Problem, recommended: Choice, eps: float, names: Sequence[str] | None) -> list[str]:
-    """What about the data itself calls for a warning."""
-    found = [*_heavy_rows(problem), *_heavy_features(problem, recommended, eps, names), *_repeated_rows(problem)]
-    return [*found, *_constant_features(problem, names), *_sorted_labels(problem)]
-
-
-def _heavy_rows(problem: Problem) -> list[str]:
-    smoothness, lipschitz = problem.smoothness, problem.lipschitz
-    weights = smoothness if smoothness is not None else np.square(lipschitz if lipschitz is not None else 1.0)
-    sizes = weights * problem.squared_norms()
-    usual = float(np.quantile(sizes, 0.99))
-    heavy = np.flatnonzero(sizes > 4.0 * usual)
-    if usual == 0.0 or heavy.size == 0:
-        return []
-    rows = ", ".join(str(row) for row in heavy[np.argsort(-sizes[heavy])][:5])
-    gain = float(np.sqrt(sizes.max() / usual))
-    text = f"{heavy.size} rows decide L (largest: {rows}, from 0)"
-    return [f"{text}; scaled down to the 99th percentile, b = 1 could step {gain:.1f} times larger"]
-
-
-def _named(column: int, names: Sequence[str] | None) -> str:
-    return f"{column} ({names[column]})" if names is not None else str(column)
-
-
-def _heavy_features(problem: Problem, recommended: Choice, eps: float, names: Sequence[str] | None) -> list[str]:
-    squares = problem.rows.squared_column_norms()
-    total = float(squares.sum())
-    top = int(np.argmax(squares))
-    if problem.d == 1 or total == 0.0 or squares[top] < 0.5 * total:
-        return []
-    text = f"feature {_named(top, names)} carries {100 * squares[top] / total:.0f} % of the data's squared norm; scale the features"
-    gain = _gain_of_scaling(problem, squares, recommended, eps)
-    return [text if gain is None else f"{text}: to unit size, the promise would take {gain:.3g} times fewer evaluations"]
-
-
-def _gain_of_scaling(problem: Problem, squares: Any, recommended: Choice, eps: float) -> float | None:
-    if problem.rows.entries > _FEW_ENTRIES or problem.smoothness is None:
-        return None
-    factors = 1.0 / np.sqrt(np.where(squares > 0.0, squares / problem.n, 1.0))
-    scaled = problem.replace(X=problem.rows.scale_columns(factors))
-    best = measure(scaled)
-    found = constants_by_batch_size(scaled, [recommended.batch_size], permutations=3, seed=0)[recommended.batch_size]
-    epochs, _ = theorem_for(scaled, make_order("rr", scaled.n, 0)).tightest(found, best, eps)
-    return recommended.epochs / epochs
-
-
-def _repeated_rows(problem: Problem) -> list[str]:
-    """Equal rows have equal products with a random vector, and unequal ones have not."""
-    probe = np.random.default_rng(0).standard_normal(problem.dimension)
-    repeated = problem.n - np.unique(problem.margins(probe)).size
-    if repeated < max(2, 0.01 * problem.n):
-        return []
-    return [f"{repeated} of the {problem.n} rows repeat another row; a sample weight can stand for each"]
-
-
-def _constant_features(problem: Problem, names: Sequence[str] | None) -> list[str]:
-    low, high = problem.rows.column_ranges()
-    constant = np.flatnonzero(low == high)
-    if constant.size == 0 or problem.n == 1:
-        return []
-    shown = ", ".join(_named(int(column), names) for column in constant[:5])
-    return [f"{constant.size} features are constant ({shown}{', ...' if constant.size > 5 else ''}, from 0); drop them"]
-
-
-def _sorted_labels(problem: Problem) -> list[str]:
-    y = problem.labels
-    changes, apart = np.abs(np.diff(y)).mean() if problem.n > 1 else 0.0, 0.0
-    if problem.n > 1:
-        apart = float(np.abs(y - np.random.default_rng(0).permutation(y)).mean())
-    if problem.n < 20 or apart == 0.0 or changes > 0.3 * apart:
-        return []
-    return ["the labels are sorted in the file; its own order is a poor one to train in"]
+    return [*takewhile(lambda choice: choice.evaluations <= choices[0].evaluations, choices)][-1].batch_size

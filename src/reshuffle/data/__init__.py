@@ -69,9 +69,8 @@ def load(source: str | Path, *, target: str | int | None = None, n_features: int
     if not path.exists() and name in DATASETS:
         return load_named(name)
     if not path.exists() and name not in NAMES:
-        raise FileNotFoundError(
-            f"there is no file {name!r}, nor a dataset of that name; named are {', '.join((*NAMES, *DATASETS))}"
-        )
+        named = ", ".join((*NAMES, *DATASETS))
+        raise FileNotFoundError(f"there is no file {name!r}, nor a dataset of that name; named are {named}")
     reader = _reader(path) if path.exists() else _BUNDLED
     if target is not None and "target" not in reader.options:
         tabular = " and ".join(ending[1:] for ending, entry in READERS.items() if "target" in entry.options)

@@ -13,7 +13,7 @@ import numpy as np
 
 from reshuffle._compiled import jit
 
-OK, BAD_LABEL, MANY_LABELS, BAD_INDEX, NO_COLON, BAD_VALUE, NOT_INCREASING, TOO_LARGE, NOT_FINITE = range(9)
+OK, BAD_LABEL, MANY_LABELS, NO_INDEX, BAD_VALUE, NOT_INCREASING, TOO_LARGE, NOT_FINITE = range(8)
 
 LARGEST_INDEX = 1 << 58
 
@@ -32,10 +32,9 @@ def _powers_of_five() -> tuple[Any, Any]:
     for q in range(_SMALLEST_POWER, _LARGEST_POWER + 1):
         # an integer that holds 5^q to more bits than are kept, then cut to 64
         held, shift = (5**q << 64, -64) if q >= 0 else ((1 << (64 + 3 * -q)) // 5**-q, -(64 + 3 * -q))
-        significand = held >> (held.bit_length() - 64)
-        exponent = shift + held.bit_length() - 64
-        significands.append(significand)
-        exponents.append(exponent)
+        surplus = held.bit_length() - 64
+        significands.append(held >> surplus)
+        exponents.append(shift + surplus)
     return np.array(significands, dtype=np.uint64), np.array(exponents, dtype=np.int64)
 
 
@@ -147,21 +146,10 @@ def count(text: Any) -> tuple[int, int]:
 
 
 @jit()
-def parse(
-    text: Any,
-    labels: Any,
-    label_bits: Any,
-    indptr: Any,
-    indices: Any,
-    values: Any,
-    value_bits: Any,
-    largest: int,
-) -> tuple[int, int, int, int]:
-    """Fill the arrays of a CSR matrix and its labels: rows, entries, what went wrong (`OK` if nothing), and where.
-
-    `label_bits` and `value_bits` are the same memory as `labels` and `values`, as integers.
-    """
+def parse(text: Any, labels: Any, indptr: Any, indices: Any, values: Any, largest: int) -> tuple[int, int, int, int]:
+    """Fill the arrays of a CSR matrix and its labels: rows, entries, what went wrong (`OK` if nothing), and where."""
     size = text.size
+    label_bits, value_bits = labels.view(np.int64), values.view(np.int64)
     i = row = entry = 0
     indptr[0] = 0
     while i < size:
@@ -193,10 +181,8 @@ def parse(
                 while i < size and 48 <= text[i] <= 57:
                     index = min(index * 10 + (text[i] - 48), 2 * LARGEST_INDEX)
                     i += 1
-                if i == at:
-                    return row, entry, BAD_INDEX, at
-                if i >= size or text[i] != 58:
-                    return row, entry, NO_COLON, at
+                if i == at or i >= size or text[i] != 58:
+                    return row, entry, NO_INDEX, at
                 if index > largest:
                     return row, entry, TOO_LARGE, at
                 if index <= previous:

@@ -18,12 +18,10 @@ def read_npz(path: Path) -> tuple[Any, Any]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             names = archive.files
-            if "format" in names:
-                return sp.load_npz(path), archive["y"] if "y" in names else None
-            if "X" in names:
-                return archive["X"], archive["y"] if "y" in names else None
+            if "format" in names or "X" in names:
+                X = sp.load_npz(path) if "format" in names else archive["X"]
+                return X, archive["y"] if "y" in names else None
     except (ValueError, EOFError, OSError, AttributeError) as error:
         raise ValueError(f"{path} is not a NumPy or SciPy archive: {error}") from None
-    raise ValueError(
-        f"{path} holds {', '.join(names) or 'nothing'}; save a sparse matrix with scipy.sparse.save_npz, or arrays X and y"
-    )
+    held = ", ".join(names) or "nothing"
+    raise ValueError(f"{path} holds {held}; save a sparse matrix with scipy.sparse.save_npz, or arrays X and y")

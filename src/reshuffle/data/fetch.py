@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from reshuffle.data.registry import Dataset, cache_folder, check_shape
 
@@ -44,11 +43,9 @@ def _download(dataset: Dataset, work: Path, progress: bool) -> Path:
         import pooch
     except ImportError:
         raise ImportError('fetching datasets needs pooch: pip install "reshuffle[fetch]"') from None
-    name = dataset.url.rsplit("/", 1)[-1]
-    downloader = pooch.HTTPDownloader(progressbar=progress, timeout=60)
-    path = work / name
+    path = work / dataset.url.rsplit("/", 1)[-1]
     try:
-        downloader(dataset.url, str(path), None)
+        pooch.HTTPDownloader(progressbar=progress, timeout=60)(dataset.url, str(path), None)
     except OSError:
         raise
     except Exception as error:  # what the HTTP client raises on a cut connection is not always an OSError
@@ -64,37 +61,25 @@ def _make_svmlight(download: Path, final: Path) -> tuple[int, int]:
     from reshuffle.data.svmlight import read_svmlight
 
     X, y = read_svmlight(download, None)
-    _save_sparse(final, X, y)
+    arrays = {"format": b"csr", "shape": np.array(X.shape), "data": X.data, "indices": X.indices, "indptr": X.indptr, "y": y}
+    np.savez(final, **arrays)
     return (X.shape[0], X.shape[1])
 
 
 def _make_multilabel(download: Path, final: Path) -> tuple[int, int]:
     """The rows as they are; the lists of labels, which linear predictors of one target cannot use, give way to a zero."""
-    from reshuffle.data.svmlight import read_svmlight
-
     plain = download.with_suffix(".plain")
     text = bz2.decompress(download.read_bytes()) if download.suffix == ".bz2" else download.read_bytes()
     plain.write_bytes(re.sub(rb"(?m)^[0-9,.+-]*(?=[ \t])", b"0", text))
-    X, y = read_svmlight(plain, None)
-    _save_sparse(final, X, y)
-    return (X.shape[0], X.shape[1])
-
-
-def _save_sparse(final: Path, X: Any, y: Any) -> None:
-    X = sp.csr_array(X)
-    arrays = {"format": b"csr", "shape": np.array(X.shape), "data": X.data, "indices": X.indices, "indptr": X.indptr, "y": y}
-    np.savez(final, **arrays)
+    return _make_svmlight(plain, final)
 
 
 def _make_cifar(download: Path, final: Path) -> tuple[int, int]:
     """Batches of records of one label byte and 3072 pixels."""
-    batches = []
     with tarfile.open(download) as archive:
-        for member in sorted(archive.getmembers(), key=lambda m: m.name):
-            if re.search(r"data_batch_\d+\.bin$", member.name):
-                file = archive.extractfile(member)
-                if file is not None:
-                    batches.append(np.frombuffer(file.read(), dtype=np.uint8).reshape(-1, 3073)[:, 1:])
+        members = sorted((m for m in archive if re.search(r"data_batch_\d+\.bin$", m.name)), key=lambda m: m.name)
+        files = [archive.extractfile(member) for member in members]
+        batches = [np.frombuffer(file.read(), dtype=np.uint8).reshape(-1, 3073)[:, 1:] for file in files if file is not None]
     if not batches:
         raise ValueError(f"{download.name} holds no data_batch files")
     X = np.concatenate(batches)

@@ -6,8 +6,8 @@ the file that `fetch` makes (NAME.npz or NAME.npy), under the names that its sou
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from reshuffle.records import write_file
@@ -63,10 +63,8 @@ DATASETS: dict[str, Dataset] = {
 
 def cache_folder() -> Path:
     """Where fetched datasets are kept: $RESHUFFLE_CACHE, else reshuffle in the user's cache folder."""
-    chosen = os.environ.get("RESHUFFLE_CACHE")
-    if chosen:
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "reshuffle"
+    chosen, users = os.environ.get("RESHUFFLE_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    return Path(chosen) if chosen else Path(users or Path.home() / ".cache") / "reshuffle"
 
 
 def folders(data: str | Path | None = None) -> list[Path]:
@@ -78,18 +76,11 @@ def folders(data: str | Path | None = None) -> list[Path]:
 def locate(name: str, data: str | Path | None = None) -> Path | None:
     """The file of a named dataset, or None where it is not present."""
     dataset = get_dataset(name)
-    for folder in folders(data):
-        for candidate in _candidates(dataset, folder):
-            if candidate.is_file():
-                return candidate
+    for folder, stem, suffix in product(folders(data), (dataset.name, *dataset.aliases), _SUFFIXES):
+        if (candidate := folder / f"{stem}{suffix}").is_file():
+            return candidate
     added = _added().get(dataset.name)
     return Path(added) if added and Path(added).is_file() else None
-
-
-def _candidates(dataset: Dataset, folder: Path) -> Iterator[Path]:
-    for stem in (dataset.name, *dataset.aliases):
-        for suffix in _SUFFIXES:
-            yield folder / f"{stem}{suffix}"
 
 
 def get_dataset(name: str) -> Dataset:

@@ -13,8 +13,7 @@ from reshuffle.data._files import read_bytes
 _COMPLAINTS = {
     _parse.BAD_LABEL: "the label {token!r} is not a number",
     _parse.MANY_LABELS: "{token!r} is more than one label; a line takes one",
-    _parse.BAD_INDEX: "expected index:value, found {token!r}",
-    _parse.NO_COLON: "expected index:value, found {token!r}",
+    _parse.NO_INDEX: "expected index:value, found {token!r}",
     _parse.BAD_VALUE: "the value in {token!r} is not a number",
     _parse.NOT_INCREASING: "the index in {token!r} is not larger than the one before it; indices must increase along a line",
     _parse.TOO_LARGE: "the index in {token!r} is too large",
@@ -50,16 +49,8 @@ def _parsed(text: Any, lines: int, entries: int, index_type: Any) -> tuple[Any, 
     labels, values = np.empty(lines), np.empty(entries)
     indices = np.empty(entries, dtype=index_type)
     indptr = np.empty(lines + 1, dtype=index_type if entries < 2**31 else np.int64)
-    rows, used, code, place = _parse.parse(
-        text,
-        labels,
-        labels.view(np.int64),
-        indptr,
-        indices,
-        values,
-        values.view(np.int64),
-        min(np.iinfo(index_type).max - 1, _parse.LARGEST_INDEX),
-    )
+    largest = min(np.iinfo(index_type).max - 1, _parse.LARGEST_INDEX)
+    rows, used, code, place = _parse.parse(text, labels, indptr, indices, values, largest)
     return (values[:used], indices[:used], indptr[: rows + 1]), labels[:rows], code, place
 
 

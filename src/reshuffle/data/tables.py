@@ -2,6 +2,7 @@
 
 import csv
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,13 @@ def read_csv(path: Path, target: str | int | None) -> tuple[Any, Any, list[str]]
         raise ValueError(f"{path} holds no samples")
     has_header = not all(_is_number(cell) for cell in first)
     names = [cell.strip() for cell in first] if has_header else [str(k) for k in range(len(first))]
-    column = _target_column(path, names, target)
-    features = [k for k in range(len(names)) if k != column]
+    column, features = _columns(path, names, target)
     try:
         table = _numbers(path, None, has_header).reshape(-1, len(names))
         X, y = table[:, features], table[:, column]
     except ValueError:  # the labels may be words; the features may not
-        X, y = _features(path, names, features, has_header), _words(path, column, has_header)
+        _refuse_words(path, names, features, has_header)  # NumPy is fast but does not name the cell
+        X, y = _numbers(path, features, has_header), np.array([row[column].strip() for _, row in _rows(path, has_header)])
     if X.size == 0:
         raise ValueError(f"{path} holds no samples")
     return X, y, [names[k] for k in features]
@@ -41,8 +42,7 @@ def read_parquet(path: Path, target: str | int | None) -> tuple[Any, Any, list[s
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path} is not a parquet file: {error}") from None
     names = table.column_names
-    column = _target_column(path, names, target)
-    features = [k for k in range(len(names)) if k != column]
+    column, features = _columns(path, names, target)
     if table.num_rows == 0:
         raise ValueError(f"{path} holds no samples")
     X = np.empty((table.num_rows, len(features)))
@@ -55,6 +55,12 @@ def read_parquet(path: Path, target: str | int | None) -> tuple[Any, Any, list[s
             raise ValueError(f"{path}: column {names[k]!r} is empty in row {row} (counted from 0); fill such cells first")
         X[:, j] = table.column(k).to_numpy()
     return X, table.column(column).to_numpy(), [names[k] for k in features]
+
+
+def _columns(path: Path, names: list[str], target: str | int | None) -> tuple[int, list[int]]:
+    """The column of the labels, and those of the features."""
+    column = _target_column(path, names, target)
+    return column, [k for k in range(len(names)) if k != column]
 
 
 def _target_column(path: Path, names: list[str], target: str | int | None) -> int:
@@ -76,34 +82,23 @@ def _numbers(path: Path, columns: list[int] | None, has_header: bool) -> Any:
         return np.loadtxt(file, **form, skiprows=int(has_header), usecols=columns)
 
 
-def _features(path: Path, names: list[str], features: list[int], has_header: bool) -> Any:
-    complaint = _complaint(path, names, features, has_header)  # NumPy is fast but does not name the cell
-    if complaint is not None:
-        raise ValueError(complaint)
-    return _numbers(path, features, has_header)
+def _refuse_words(path: Path, names: list[str], features: list[int], has_header: bool) -> None:
+    for line, row in _rows(path, has_header):
+        if len(row) != len(names):
+            raise ValueError(f"{path}, line {line}: {len(row)} columns where the first line has {len(names)}")
+        for j in features:
+            if not _is_number(row[j]):
+                place = f"{path}, line {line}, column {names[j]!r}"
+                raise ValueError(f"{place}: {row[j]!r} is not a number; encode or fill it first")
 
 
-def _complaint(path: Path, names: list[str], features: list[int], has_header: bool) -> str | None:
-    with open_text(path) as file:
-        rows = csv.reader(file)
-        for k, row in enumerate(rows):
-            if not row or (has_header and k == 0):
-                continue
-            if len(row) != len(names):
-                return f"{path}, line {rows.line_num}: {len(row)} columns where the first line has {len(names)}"
-            for j in features:
-                if not _is_number(row[j]):
-                    place = f"{path}, line {rows.line_num}, column {names[j]!r}"
-                    return f"{place}: {row[j]!r} is not a number; encode or fill it first"
-    return None
-
-
-def _words(path: Path, column: int, has_header: bool) -> Any:
+def _rows(path: Path, has_header: bool) -> Iterator[tuple[int, list[str]]]:
+    """The rows that are not blank, each with the number of its line."""
     with open_text(path) as file:
         rows = csv.reader(file)
         if has_header:
             next(rows)
-        return np.array([row[column].strip() for row in rows if row])
+        yield from ((rows.line_num, row) for row in rows if row)
 
 
 def _is_number(cell: str) -> bool:

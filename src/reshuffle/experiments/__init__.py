@@ -7,15 +7,17 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from reshuffle import plots
 from reshuffle.data import Data, load, load_named
 from reshuffle.data.registry import DATASETS
 from reshuffle.experiments import paper_figures, table1, table2
-from reshuffle.experiments.measurements import Results, Task, measure_all
+from reshuffle.experiments.measurements import Task, measure_all
 from reshuffle.experiments.typesetting import Table
 from reshuffle.problem import Problem
 
+Made = tuple[list[Path], list[str]]  #: files, and what there is to say about them
 TARGETS = ("table1", "table2", "figure1", "figure2", "figure3")
 
 __all__ = ["TARGETS", "Outcome", "reproduce"]
@@ -30,8 +32,11 @@ class Outcome:
     failures: list[str] = field(default_factory=list)
     summary: list[list[str]] = field(default_factory=list)  #: target, what became of it, seconds
 
+    def sum_up(self, target: str, result: str, began: float) -> None:
+        self.summary.append([target, result, f"{time.perf_counter() - began:.1f}"])
+
     def table(self) -> str:
-        return Table("summary", "Summary", ["target", "result", "seconds"], [list(row) for row in self.summary]).text()
+        return Table("summary", "Summary", ["target", "result", "seconds"], self.summary).text()
 
 
 def reproduce(
@@ -62,24 +67,20 @@ def reproduce(
     if source is not None and not source.is_dir():
         raise ValueError(f"data={str(data)!r} is not a folder")
     folder.mkdir(parents=True, exist_ok=True)
-    outcome = Outcome()
+    outcome, began = Outcome(), time.perf_counter()
     tasks = _tasks(chosen, source, permutations)
     start(sum(task.cost for task in tasks))
-
-    def failed(task: Task, error: Exception) -> None:
-        outcome.failures.append(f"{task.key}: {error}")
-
-    began = time.perf_counter()
-    results = measure_all(tasks, journals=folder / "journals", data=source, seed=seed, jobs=jobs, advance=advance, failed=failed)
-    makers: dict[str, Callable[[], tuple[list[Path], list[str]]]] = {
-        "table1": lambda: _table1(_load(dataset, source), loss, alpha, folder, min(permutations, 100), seed),
-        "table2": lambda: _table2(results, source, folder),
+    options: dict[str, Any] = {"journals": folder / "journals", "data": source, "seed": seed, "jobs": jobs}
+    results = measure_all(tasks, **options, advance=advance, failures=outcome.failures)
+    if tasks:
+        outcome.sum_up("measuring", f"{len(results)} of {len(tasks)} measurements", began)
+    makers: dict[str, Callable[[], Made]] = {
+        "table1": lambda: _typeset(folder, _table1(_load(dataset, source), loss, alpha, min(permutations, 100), seed)),
+        "table2": lambda: _typeset(folder, *table2.build(results, source)),
         "figure1": lambda: paper_figures.figure1(results, folder),
         "figure2": lambda: paper_figures.figure2(results, folder),
         "figure3": lambda: paper_figures.figure3(results, folder, source),
     }
-    if tasks:
-        outcome.summary.append(["measuring", f"{len(results)} of {len(tasks)} measurements", f"{time.perf_counter() - began:.1f}"])
     for name in chosen:
         began = time.perf_counter()
         try:
@@ -87,38 +88,33 @@ def reproduce(
                 files, said = makers[name]()
         except (ValueError, OSError, KeyError, ImportError) as error:
             outcome.failures.append(f"{name}: {error}")
-            outcome.summary.append([name, "failed", f"{time.perf_counter() - began:.1f}"])
+            outcome.sum_up(name, "failed", began)
             continue
         outcome.files += files
         outcome.said += said
         made = ", ".join(sorted({path.suffix.lstrip(".") for path in files}))
-        outcome.summary.append([name, f"made ({made})", f"{time.perf_counter() - began:.1f}"])
+        outcome.sum_up(name, f"made ({made})", began)
     return outcome
 
 
 def _tasks(chosen: tuple[str, ...], data: Path | None, permutations: int) -> list[Task]:
-    found: dict[str, Task] = {}
+    """What the chosen tables and figures need, each once."""
     parts: dict[str, Callable[[], list[Task]]] = {
         "table2": lambda: table2.tasks(data, permutations),
         "figure1": paper_figures.figure1_tasks,
         "figure2": paper_figures.figure2_tasks,
         "figure3": lambda: paper_figures.figure3_tasks(data, permutations),
     }
-    for name in chosen:
-        for task in parts[name]() if name in parts else ():
-            found.setdefault(task.key, task)
-    return list(found.values())
+    return list({task.key: task for name in chosen if name in parts for task in parts[name]()}.values())
 
 
 def _load(dataset: str, data: Path | None) -> Data:
     return load_named(dataset, data) if dataset in DATASETS else load(dataset)
 
 
-def _table1(data: Data, loss: str, alpha: float, folder: Path, permutations: int, seed: int) -> tuple[list[Path], list[str]]:
-    table = table1.build(Problem(data.X, data.y, loss=loss, alpha=alpha), data.name, permutations=permutations, seed=seed)
-    return table.save(folder), [table.text()]
+def _table1(data: Data, loss: str, alpha: float, permutations: int, seed: int) -> Table:
+    return table1.build(Problem(data.X, data.y, loss=loss, alpha=alpha), data.name, permutations=permutations, seed=seed)
 
 
-def _table2(results: Results, data: Path | None, folder: Path) -> tuple[list[Path], list[str]]:
-    main, beyond = table2.build(results, data)
-    return main.save(folder) + beyond.save(folder), [main.text(), beyond.text()]
+def _typeset(folder: Path, *tables: Table) -> Made:
+    return [path for table in tables for path in table.save(folder)], [table.text() for table in tables]

@@ -69,16 +69,15 @@ def measure_all(
     seed: int,
     jobs: int | None,
     advance: Callable[[float], None],
-    failed: Callable[[Task, Exception], None],
+    failures: list[str],
 ) -> Results:
-    """Constants by the key of their task. A task that fails is reported and left out; the others go on."""
+    """Constants by the key of their task. A task that fails is told in `failures` and left out; the others go on."""
     journals.mkdir(parents=True, exist_ok=True)
     results: Results = {}
     loaded: tuple[str, Any] = ("", None)
     for task in sorted(tasks, key=lambda t: (t.matrix.name, t.batch_size, t.order)):
-        each = task.cost / task.permutations
 
-        def count(sample: Sample, each: float = each) -> None:
+        def count(sample: Sample, each: float = task.cost / task.permutations) -> None:
             advance(each)
 
         try:
@@ -95,7 +94,7 @@ def measure_all(
                 callback=count,
             )
         except (ValueError, OSError, MemoryError) as error:
-            failed(task, error)
+            failures.append(f"{task.key}: {error}")
             continue
         if results[task.key].permutations < results[task.key].requested:
             raise KeyboardInterrupt

@@ -22,6 +22,7 @@ SIZES = [1, 10, 25, *range(50, 1001, 50)]
 GENERATED = 3
 SAMPLES = (100, 500, 1000, 2000)
 PERMUTATIONS = 100
+_FIT = {"color": "black", "linestyle": "--", "linewidth": 1}
 
 
 def _figure1_task(fixed: str, size: int, number: int) -> Task:
@@ -41,16 +42,11 @@ def figure1(results: Results, folder: Path) -> tuple[list[Path], list[str]]:
         means = []
         for number in range(GENERATED):
             runs = [results[_figure1_task(fixed, size, number).key] for size in SIZES]
-            mean, std = _mean_and_std([c.L / c.lhat for c in runs])
-            means.append(mean)
-            colour = plots.COLOURS[number]
-            axis.plot(x, mean, color=colour, label=f"dataset {number + 1}")
-            axis.fill_between(x, mean - std, mean + std, color=colour, alpha=0.2, linewidth=0)
+            ratios = [c.L / c.lhat for c in runs]
+            means.append(_mean_and_std(axis, x, ratios, color=plots.COLOURS[number], label=f"dataset {number + 1}"))
         average = np.mean(means, axis=0)
         (scale, exponent), _ = curve_fit(lambda t, c, a: c * t**a, x, average, p0=(average[-1] / np.sqrt(x[-1]), 0.5))
-        axis.plot(
-            x, scale * x**exponent, color="black", linestyle="--", linewidth=1, label=f"fit {scale:.3g}·{varied}^{exponent:.2f}"
-        )
+        axis.plot(x, scale * x**exponent, **_FIT, label=f"fit {scale:.3g}·{varied}^{exponent:.2f}")
         axis.set(xlabel=varied, ylabel="L / L̂", title=f"{fixed} = {FIXED}")
         axis.legend()
         reported = paper.FIGURE_1_EXPONENTS[fixed]
@@ -72,11 +68,10 @@ def figure2(results: Results, folder: Path) -> tuple[list[Path], list[str]]:
     for axis, n in zip(axes.ravel(), SAMPLES, strict=True):
         b = np.array(_batch_grid(n), dtype=float)
         runs = [results[Task(gaussian(n, FIXED, 0), int(size)).key] for size in b]
-        mean, std = _mean_and_std([c.L / c.ltil for c in runs])
+        ratios, colour = [c.L / c.ltil for c in runs], plots.COLOURS[0]
+        mean = _mean_and_std(axis, b, ratios, color=colour, marker="o", markersize=3, linewidth=1, label="mean and std")
         exponent = float(np.log(mean[-1]) / np.log(n))
-        axis.plot(b, mean, color=plots.COLOURS[0], marker="o", markersize=3, linewidth=1, label="mean and std")
-        axis.fill_between(b, mean - std, mean + std, color=plots.COLOURS[0], alpha=0.2, linewidth=0)
-        axis.plot(b, b**exponent, color="black", linestyle="--", linewidth=1, label=f"b^{exponent:.2f}")
+        axis.plot(b, b**exponent, **_FIT, label=f"b^{exponent:.2f}")
         axis.set(xlabel="batch size b", ylabel="L / L̃", title=f"n = {n}, d = {FIXED}", xscale="log", yscale="log")
         axis.legend()
         low, high = paper.FIGURE_2_EXPONENTS
@@ -105,5 +100,10 @@ def figure3(results: Results, folder: Path, data: Path | None) -> tuple[list[Pat
     return plots.save(figure, folder, "figure3"), said
 
 
-def _mean_and_std(samples: list[Any]) -> tuple[Vector, Vector]:
-    return np.array([np.mean(s) for s in samples]), np.array([np.std(s, ddof=1) if len(s) > 1 else 0.0 for s in samples])
+def _mean_and_std(axis: Any, x: Vector, samples: list[Any], color: str, **line: Any) -> Vector:
+    """Draw the mean of the samples at each x, with a band of one standard deviation around it, and return it."""
+    mean = np.array([np.mean(s) for s in samples])
+    std = np.array([np.std(s, ddof=1) if len(s) > 1 else 0.0 for s in samples])
+    axis.plot(x, mean, color=color, **line)
+    axis.fill_between(x, mean - std, mean + std, color=color, alpha=0.2, linewidth=0)
+    return mean

@@ -16,11 +16,8 @@ def build(problem: Problem, name: str, *, permutations: int, seed: int) -> Table
     rr = constants(problem, permutations=permutations, seed=seed)
     ig = constants(problem, order="ig", seed=seed)
     about = f"{name}, loss {problem.loss}, alpha = {problem.alpha:g}, b = 1, n = {problem.n}, {optimum}"
-    table = Table(
-        "table1",
-        f"Gradient evaluations until f - min f <= eps: {about}",
-        ["result", "order", *(f"eps={eps:g}" for eps in EPS), "constant"],
-    )
+    columns = ["result", "order", *(f"eps={eps:g}" for eps in EPS), "constant"]
+    table = Table("table1", f"Gradient evaluations until f - min f <= eps: {about}", columns)
     table.notes.append("O(.) rows are orders of magnitude: the constants inside are not known and taken as one")
     for row in complexities(problem, optimum, rr, ig, EPS):
         table.rows.append([row.label, row.order, *row.evaluations, f"{row.constant}={row.value:.4g}"])

@@ -22,14 +22,11 @@ def batch_sizes(name: str) -> dict[str, int]:
 
 
 def tasks(data: Path | None, permutations: int) -> list[Task]:
-    found = []
+    found, few = [], min(permutations, _SWEEP_PERMUTATIONS)
     for name in present(data):
         matrix = Matrix(name)
-        found.append(Task(matrix, permutations=permutations))
-        found.append(Task(matrix, order="ig", permutations=1))
-        found += [
-            Task(matrix, b, permutations=min(permutations, _SWEEP_PERMUTATIONS)) for b in set(batch_sizes(name).values()) - {1}
-        ]
+        found += [Task(matrix, permutations=permutations), Task(matrix, order="ig", permutations=1)]
+        found += [Task(matrix, b, permutations=few) for b in set(batch_sizes(name).values()) - {1}]
     return found
 
 
@@ -47,17 +44,11 @@ def agrees(c: SmoothConstants, name: str) -> bool:
 
 def build(results: Results, data: Path | None) -> tuple[Table, Table]:
     measured = ["dataset", "n", "d", "L/Lhat", "std", "log_n", "log_min(n,d)", "permutations", "seconds"]
-    main = Table(
-        "table2",
-        "L/Lhat over random permutations (b = 1, all L_i = 1), and the paper's value",
-        [*measured, "paper", "difference", "in s.e."],
-    )
+    caption = "L/Lhat over random permutations (b = 1, all L_i = 1), and the paper's value"
+    main = Table("table2", caption, [*measured, "paper", "difference", "in s.e."])
     sweeps = [f"{ratio} b={b}" for b in batch_sizes("a9a") for ratio in ("L/Lhat", "L/Ltil")]
-    beyond = Table(
-        "table2_beyond",
-        "Beyond the paper: the 4/pi^2 estimate and its error, mini-batches, and the order that the file came in",
-        ["dataset", "estimate", "error %", *sweeps, "L/Lhat in file order"],
-    )
+    caption = "Beyond the paper: the 4/pi^2 estimate and its error, mini-batches, and the order that the file came in"
+    beyond = Table("table2_beyond", caption, ["dataset", "estimate", "error %", *sweeps, "L/Lhat in file order"])
     for name, reported in TABLE_2.items():
         dataset = DATASETS[name]
         c = results.get(Task(Matrix(name)).key)

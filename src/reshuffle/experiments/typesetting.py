@@ -50,12 +50,11 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def save(self, folder: Path) -> list[Path]:
-        paths = []
-        for suffix, content in ((".txt", self.text() + "\n"), (".csv", self.csv()), (".tex", self.latex())):
-            path = folder / f"{self.name}{suffix}"
+        contents = {"txt": self.text() + "\n", "csv": self.csv(), "tex": self.latex()}
+        files = {folder / f"{self.name}.{suffix}": content for suffix, content in contents.items()}
+        for path, content in files.items():
             write_file(path, content)
-            paths.append(path)
-        return paths
+        return list(files)
 
 
 def _shown(cell: Any) -> str:

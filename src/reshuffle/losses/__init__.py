@@ -1,53 +1,22 @@
 """What one sample costs. A loss is a frozen dataclass that carries its theory: `smoothness` (L_i, where it is smooth),
-`lipschitz` (G_i, where it is Lipschitz) and `task`, which says what labels it takes. One small file a loss.
+`lipschitz` (G_i, where it is Lipschitz) and `task`, which says what labels it takes.
 
 `get_loss("huber")` or `get_loss("huber:0.5")` reads a loss from text: its name, and its parameter where it has one.
 """
 
 from dataclasses import fields
 
-from reshuffle.losses.absolute import Absolute
-from reshuffle.losses.base import Loss, Task
-from reshuffle.losses.epsilon_insensitive import EpsilonInsensitive
-from reshuffle.losses.hinge import Hinge
-from reshuffle.losses.huber import Huber
-from reshuffle.losses.logistic import Logistic
-from reshuffle.losses.quantile import Quantile
-from reshuffle.losses.smoothed_hinge import SmoothedHinge
-from reshuffle.losses.squared import Squared
-from reshuffle.losses.squared_hinge import SquaredHinge
-from reshuffle.losses.unit import Unit
+from reshuffle.losses.base import Loss, Task, Unit
+from reshuffle.losses.classification import Hinge, Logistic, SmoothedHinge, SquaredHinge
+from reshuffle.losses.regression import Absolute, EpsilonInsensitive, Huber, Quantile, Squared
 
-_CLASSES: tuple[type[Loss], ...] = (
-    Unit,
-    Squared,
-    Logistic,
-    SmoothedHinge,
-    SquaredHinge,
-    Huber,
-    Hinge,
-    Absolute,
-    EpsilonInsensitive,
-    Quantile,
-)
-LOSSES: dict[str, type[Loss]] = {kind.name: kind for kind in _CLASSES}
+LOSSES: dict[str, type[Loss]] = {
+    kind.name: kind
+    for kind in (Unit, Squared, Logistic, SmoothedHinge, SquaredHinge, Huber, Hinge, Absolute, EpsilonInsensitive, Quantile)
+}
 
-__all__ = [
-    "LOSSES",
-    "Absolute",
-    "EpsilonInsensitive",
-    "Hinge",
-    "Huber",
-    "Logistic",
-    "Loss",
-    "Quantile",
-    "SmoothedHinge",
-    "Squared",
-    "SquaredHinge",
-    "Task",
-    "Unit",
-    "get_loss",
-]
+__all__ = ["LOSSES", "Loss", "Task", "Unit", "get_loss"]
+__all__ += ["Absolute", "EpsilonInsensitive", "Hinge", "Huber", "Logistic", "Quantile", "SmoothedHinge", "Squared", "SquaredHinge"]
 
 
 def get_loss(loss: str | Loss) -> Loss:

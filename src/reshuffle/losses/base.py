@@ -1,5 +1,6 @@
 """What every loss has: its theory, and three scalar functions that get compiled."""
 
+import sys
 from dataclasses import dataclass, fields
 from functools import cache
 from math import inf
@@ -74,6 +75,15 @@ class Loss:
             raise ValueError(f"{parameter}={getattr(self, parameter)!r} does not fit the {self.name} loss; {remedy}")
 
 
+@dataclass(frozen=True)
+class Unit(Loss):
+    """Any 1-smooth loss: the constants of the data alone, as in the paper's table."""
+
+    name: ClassVar[str] = "unit"
+    task: ClassVar[Task] = "any"
+    smoothness: ClassVar[float] = 1.0
+
+
 def compiled(loss: Loss, function: str) -> Any:
     """A function of a loss as a C function that kernels call through a pointer: one kernel serves every loss, and both are kept
     on disk between processes.
@@ -88,30 +98,23 @@ def compiled(loss: Loss, function: str) -> Any:
 
 @cache
 def _as_c_function(plain: Any) -> Any:
-    from numba import cfunc
-
-    from reshuffle._compiled import CFunction
-
     try:
-        return CFunction(cfunc(_signature(plain), cache=True)(plain))
+        return _c_function(plain, cache=plain.__module__ in sys.modules)  # else what is cached could not be found again
     except RuntimeError:  # numba found no folder to cache in
-        return CFunction(cfunc(_signature(plain))(plain))
+        return _c_function(plain)
 
 
 @cache
 def _substitute(function: str, derivative: Any) -> Any:
-    from numba import cfunc
+    return _c_function(_SUBSTITUTES[function](derivative.function))
+
+
+def _c_function(plain: Any, **options: bool) -> Any:
+    from numba import cfunc, float64
 
     from reshuffle._compiled import CFunction
 
-    plain = _SUBSTITUTES[function](derivative.function)
-    return CFunction(cfunc(_signature(plain))(plain))
-
-
-def _signature(plain: Any) -> Any:
-    from numba import float64
-
-    return float64(*[float64] * plain.__code__.co_argcount)
+    return CFunction(cfunc(float64(*[float64] * plain.__code__.co_argcount), **options)(plain))
 
 
 def _slope(derivative: Any) -> Any:

@@ -93,52 +93,46 @@ class _Setting:
 
 def converge(found: Survey, batch_size: int) -> Convergence:
     """Measure on the data of `found` at this batch size."""
-    setting = _setting(found, batch_size)
-    problem, seed = setting.problem, found.seed
-    start_gap = problem.objective(np.zeros(problem.dimension)) - setting.optimum.f
-    trials = _double(setting, seed)
-    lowest = min(trials, key=lambda trial: inf if trial.gap is None else trial.gap)
-    multiple = _calm(setting, lowest.multiple, start_gap, seed)
-    steps = {order: setting.step(order) for order in _ORDERS}
-    at_theory = [_curve(setting, order, step, seed, bounded=True) for order, step in steps.items()]
-    at_practical = [_curve(setting, order, multiple * steps["rr"], seed, bounded=False) for order in _ORDERS]
     whole = _Setting(found.problem, found.optimum, found.random[batch_size], found.in_file[batch_size])
+    setting = whole if found.problem.rows.entries <= LARGEST else _sampled(found, batch_size)
+    problem = setting.problem
+    start_gap = problem.objective(np.zeros(problem.dimension)) - setting.optimum.f
+    trials = _double(setting)
+    lowest = min(trials, key=lambda trial: inf if trial.gap is None else trial.gap)
+    multiple = _calm(setting, lowest.multiple, start_gap)
+    steps = {order: setting.step(order) for order in _ORDERS}
     return Convergence(
         n=found.problem.n,
         rows=problem.n,
         batch_size=setting.random.batch_size,
         epochs=EPOCHS,
         start_gap=start_gap,
-        at_theory=tuple(at_theory),
-        at_practical=tuple(at_practical),
+        at_theory=tuple(_curve(setting, order, step, bounded=True) for order, step in steps.items()),
+        at_practical=tuple(_curve(setting, order, multiple * steps["rr"], bounded=False) for order in _ORDERS),
         trials=tuple(trials),
         multiple=multiple,
         practical_step=multiple * whole.step("rr"),
         optimum_error=setting.optimum.error,
-        seed=seed,
+        seed=found.seed,
     )
 
 
-def _setting(found: Survey, batch_size: int) -> _Setting:
-    problem = found.problem
-    entries = problem.rows.entries
-    if entries <= LARGEST:
-        return _Setting(problem, found.optimum, found.random[batch_size], found.in_file[batch_size])
-    kept = max(1, int(problem.n * (LARGEST / entries)))
-    rows = np.sort(permutation(problem.n, found.seed, 0, Stream.SAMPLE_OF_ROWS)[:kept])
-    sample = problem.take(rows)
+def _sampled(found: Survey, batch_size: int) -> _Setting:
+    problem, seed = found.problem, found.seed
+    kept = max(1, int(problem.n * (LARGEST / problem.rows.entries)))
+    sample = problem.take(np.sort(permutation(problem.n, seed, 0, Stream.SAMPLE_OF_ROWS)[:kept]))
     b = min(batch_size, sample.n)
-    random = constants_by_batch_size(sample, [b], permutations=found.permutations, seed=found.seed)[b]
-    in_file = constants_by_batch_size(sample, [b], order="ig", permutations=1, seed=found.seed)[b]
+    random = constants_by_batch_size(sample, [b], permutations=found.permutations, seed=seed)[b]
+    in_file = constants_by_batch_size(sample, [b], order="ig", permutations=1, seed=seed)[b]
     return _Setting(sample, measure(sample), random, in_file)
 
 
-def _double(setting: _Setting, seed: int) -> list[Trial]:
+def _double(setting: _Setting) -> list[Trial]:
     """1, 2, 4, ... times the theory's step, until two in a row ended no lower than the best before them."""
     trials: list[Trial] = []
     step, lowest, worse = setting.step("rr"), inf, 0
     for doublings in range(_MOST_DOUBLINGS):
-        _, gaps = _run(setting, "rr", 2**doublings * step, seed, evaluate_every=EPOCHS)
+        _, gaps = _run(setting, "rr", 2**doublings * step, evaluate_every=EPOCHS)
         final = gaps[-1] if len(gaps) == EPOCHS else inf
         trials.append(Trial(2**doublings, final if isfinite(final) else None))
         lowest, worse = (final, 0) if final < lowest else (lowest, worse + 1)
@@ -147,17 +141,17 @@ def _double(setting: _Setting, seed: int) -> list[Trial]:
     return trials
 
 
-def _calm(setting: _Setting, multiple: int, start_gap: float, seed: int) -> int:
+def _calm(setting: _Setting, multiple: int, start_gap: float) -> int:
     """This multiple of the theory's step, or the first half of it, half of that, ... at which f never rises above its start."""
     while multiple > 1:
-        _, gaps = _run(setting, "rr", multiple * setting.step("rr"), seed)
+        _, gaps = _run(setting, "rr", multiple * setting.step("rr"))
         if len(gaps) == EPOCHS and max(gaps) <= start_gap:
             break
         multiple //= 2
     return multiple
 
 
-def _run(setting: _Setting, order: str, step: float, seed: int, evaluate_every: int = 1) -> tuple[Run | None, list[float]]:
+def _run(setting: _Setting, order: str, step: float, evaluate_every: int = 1) -> tuple[Run | None, list[float]]:
     """A run, None if it diverged, and the gap after each of its epochs, infinite where it is not known."""
     gaps: list[float] = []
     with suppress(DivergenceError), np.errstate(over="ignore", invalid="ignore"):  # a step that is too large is no surprise here
@@ -167,7 +161,7 @@ def _run(setting: _Setting, order: str, step: float, seed: int, evaluate_every: 
             batch_size=setting.random.batch_size,
             step_size=step,
             epochs=EPOCHS,
-            seed=seed,
+            seed=setting.random.seed,
             evaluate_every=evaluate_every,
             callback=lambda epoch: gaps.append(inf if epoch.f is None or isnan(epoch.f) else epoch.f - setting.optimum.f),
         )
@@ -175,8 +169,8 @@ def _run(setting: _Setting, order: str, step: float, seed: int, evaluate_every: 
     return None, gaps
 
 
-def _curve(setting: _Setting, order: str, step: float, seed: int, *, bounded: bool) -> Curve:
-    run, values = _run(setting, order, step, seed)
+def _curve(setting: _Setting, order: str, step: float, *, bounded: bool) -> Curve:
+    run, values = _run(setting, order, step)
     gaps = [gap if gap > 0.0 and isfinite(gap) else None for gap in values]
     bounds: tuple[float, ...] | None = None
     prior: list[float] = []
@@ -184,11 +178,5 @@ def _curve(setting: _Setting, order: str, step: float, seed: int, *, bounded: bo
         (theorem, c), epochs = setting.theorem(order), range(1, EPOCHS + 1)
         bounds = tuple(theorem.bound(c, setting.optimum, run.steps[:k]) for k in epochs)
         prior = [gap for k in epochs if (gap := theorem.prior_bound(c, setting.optimum, k)) is not None]
-    return Curve(
-        order=order,
-        step_size=step,
-        gaps=(*gaps, *[None] * (EPOCHS - len(gaps))),
-        bounds=bounds,
-        prior=tuple(prior) or None,
-        diverged=run is None or not all(map(isfinite, values)),
-    )
+    diverged = run is None or not all(map(isfinite, values))
+    return Curve(order, step, (*gaps, *[None] * (EPOCHS - len(gaps))), bounds, tuple(prior) or None, diverged)

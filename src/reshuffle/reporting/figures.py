@@ -2,7 +2,7 @@
 the page fills in for light, dark and print. No string from the data goes into a figure: Plotly reads some HTML in text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import log10
@@ -15,13 +15,16 @@ from reshuffle.reporting.dataset import Distribution
 from reshuffle.reporting.numbers import Report
 from reshuffle.reporting.wording import count, number
 
+Trace = dict[str, Any]
+Gaps = Sequence[float | None]
+
 
 @dataclass(frozen=True)
 class Figure:
     key: str
     title: str
     sentence: str
-    data: list[dict[str, Any]]
+    data: list[Trace]
     layout: dict[str, Any]
     columns: list[str]
     rows: list[list[str]]
@@ -29,11 +32,15 @@ class Figure:
 
 
 def figures(report: Report) -> dict[str, Figure]:
+    data, (largest, hat, _) = report.dataset, sentences.symbols(report)
+    norm = "norm of a row (intercept included)" if data.intercept else "norm of a row"
+    size, ratio = "root mean square of a feature", f"{largest} / {hat}, batch size 1"
+    rows, features, orders = data.row_norms, data.feature_scales, report.spread.ratios
     made = [
         _epochs(report),
-        _row_norms(report),
-        _feature_scales(report),
-        _spread(report),
+        _histogram("rows", "How long the rows are", sentences.row_norms(report), rows, norm, "rows"),
+        _histogram("features", "How large the features are", sentences.feature_scales(report), features, size, "features"),
+        _histogram("spread", f"{largest}/{hat} over random orders", sentences.spread(report), orders, ratio, "orders"),
         _constants(report),
         _steps(report),
         _at_theory(report),
@@ -43,47 +50,71 @@ def figures(report: Report) -> dict[str, Figure]:
 
 
 def _epochs(report: Report) -> Figure:
-    plan = report.plan
-    b = [choice.batch_size for choice in plan.choices]
+    choices, best = report.plan.choices, report.plan.recommended
+    b = [choice.batch_size for choice in choices]
+    mine = [choice.epochs for choice in choices]
+    in_file = [choice.epochs_in_file_order for choice in choices]
     textbook = [option.textbook_epochs for option in report.accuracies[report.selected].options]
-    mine = [choice.epochs for choice in plan.choices]
-    in_file = [choice.epochs_in_file_order for choice in plan.choices]
     data = [
         _line("random order", b, mine, "$rr", markers=True),
         _line("order of the file", b, in_file, "$ig", dash="dash", markers=True),
         _line("random order, textbook step", b, textbook, "$soft", dash="dot"),
-        _point("recommended", plan.recommended.batch_size, plan.recommended.epochs),
+        _point("recommended", best.batch_size, best.epochs),
     ]
-    return Figure(
-        "epochs",
-        "Epochs that keep the promise, by batch size",
-        sentences.epochs_by_batch(report),
-        data,
-        _layout(_log_axis("batch size", b), _log_axis("epochs", mine, in_file, textbook)),
-        ["batch size", "step", "epochs", "in the order of the file", "with the textbook step"],
-        [
-            [f"{c.batch_size:,}", number(c.step_size), f"{c.epochs:,}", f"{c.epochs_in_file_order:,}", f"{t:,}"]
-            for c, t in zip(plan.choices, textbook, strict=True)
-        ],
-    )
+    columns = {
+        "step": [number(choice.step_size) for choice in choices],
+        "epochs": _whole(mine),
+        "in the order of the file": _whole(in_file),
+        "with the textbook step": _whole(textbook),
+    }
+    title = "Epochs that keep the promise, by batch size"
+    return _by_batch("epochs", title, sentences.epochs_by_batch(report), "epochs", data, columns)
 
 
-def _row_norms(report: Report) -> Figure:
-    label = "norm of a row (intercept included)" if report.dataset.intercept else "norm of a row"
-    return _histogram("rows", "How long the rows are", sentences.row_norms(report), report.dataset.row_norms, label, "rows")
+def _constants(report: Report) -> Figure:
+    largest, hat, tilde = sentences.symbols(report)
+    b = [row.batch_size for row in report.batches]
+    over_hat, over_til = [row.over_hat for row in report.batches], [row.over_til for row in report.batches]
+    data = [
+        _line(f"{largest}/{hat} (order)", b, over_hat, "$rr", markers=True),
+        _line(f"{largest}/{tilde} (batches)", b, over_til, "$ig", markers=True),
+        *_power(b, over_til[0], report.til_exponent, "$soft", "dot"),
+    ]
+    columns = {f"{largest}/{hat}": [*map(number, over_hat)], f"{largest}/{tilde}": [*map(number, over_til)]}
+    title = "The constants against the batch size"
+    return _by_batch("constants", title, sentences.constants_by_batch(report), "ratio", data, columns)
 
 
-def _feature_scales(report: Report) -> Figure:
-    values = report.dataset.feature_scales
-    label = "root mean square of a feature"
-    return _histogram("features", "How large the features are", sentences.feature_scales(report), values, label, "features")
+def _steps(report: Report) -> Figure:
+    b = [row.batch_size for row in report.batches]
+    mine, textbook = [row.step_size for row in report.batches], [row.textbook_step for row in report.batches]
+    name = "largest step that the theorem allows" if report.smooth else f"step for eps = {number(report.plan.eps)}"
+    data = [
+        _line(name, b, mine, "$rr", markers=True),
+        _line("textbook step", b, textbook, "$soft", dash="dot"),
+        *_power(b, mine[0], report.step_exponent, "$ig", "dash"),
+    ]
+    columns = {name: [*map(number, mine)], "textbook step": [*map(number, textbook)]}
+    return _by_batch("steps", "The step against the batch size", sentences.steps_by_batch(report), "step size", data, columns)
 
 
-def _spread(report: Report) -> Figure:
-    largest, hat, _ = sentences.symbols(report)
-    label = f"{largest} / {hat}, batch size 1"
-    title = f"{largest}/{hat} over random orders"
-    return _histogram("spread", title, sentences.spread(report), report.spread.ratios, label, "orders")
+def _power(b: list[int], start: float, exponent: float | None, colour: str, dash: str) -> list[Trace]:
+    """b to this power, from `start` at the first batch size to the last."""
+    if exponent is None:
+        return []
+    ends = [b[0], b[-1]]
+    return [_line(f"b^{exponent:.2f}", ends, [start * end**exponent for end in ends], colour, dash=dash)]
+
+
+def _by_batch(key: str, title: str, sentence: str, label: str, data: list[Trace], columns: dict[str, list[str]]) -> Figure:
+    b = data[0]["x"]
+    layout = _layout(_log_axis("batch size", b), _log_axis(label, *(trace["y"] for trace in data)))
+    rows = [list(row) for row in zip(_whole(b), *columns.values(), strict=True)]
+    return Figure(key, title, sentence, data, layout, ["batch size", *columns], rows)
+
+
+def _whole(values: Sequence[int]) -> list[str]:
+    return [f"{value:,}" for value in values]
 
 
 def _histogram(key: str, title: str, sentence: str, values: Distribution, label: str, things: str) -> Figure:
@@ -101,8 +132,7 @@ def _histogram(key: str, title: str, sentence: str, values: Distribution, label:
         "fillcolor": "$fill",
         "showlegend": False,
     }
-    across = _log_axis(label, edges) if values.log else _axis(label, "linear")
-    layout = _layout(across, {**_axis(things, "linear"), "rangemode": "tozero"})
+    layout = _layout(_log_axis(label, edges) if values.log else _axis(label), _axis(things, rangemode="tozero"))
     if values.median > 0.0:
         at = log10(values.median) if values.log else values.median
         layout["shapes"] = [{**_RULE, "x0": values.median, "x1": values.median}]
@@ -113,89 +143,33 @@ def _histogram(key: str, title: str, sentence: str, values: Distribution, label:
     return Figure(key, title, sentence, [trace], layout, [label, things], rows)
 
 
-def _constants(report: Report) -> Figure:
-    largest, hat, tilde = sentences.symbols(report)
-    b = [row.batch_size for row in report.batches]
-    data = [
-        _line(f"{largest}/{hat} (order)", b, [row.over_hat for row in report.batches], "$rr", markers=True),
-        _line(f"{largest}/{tilde} (batches)", b, [row.over_til for row in report.batches], "$ig", markers=True),
-    ]
-    if report.til_exponent is not None:
-        ends, alpha, start = [b[0], b[-1]], report.til_exponent, report.batches[0].over_til
-        data.append(_line(f"b^{alpha:.2f}", ends, [start * end**alpha for end in ends], "$soft", dash="dot"))
-    return Figure(
-        "constants",
-        "The constants against the batch size",
-        sentences.constants_by_batch(report),
-        data,
-        _layout(_log_axis("batch size", b), _log_axis("ratio", *(trace["y"] for trace in data))),
-        ["batch size", f"{largest}/{hat}", f"{largest}/{tilde}"],
-        [[f"{row.batch_size:,}", number(row.over_hat), number(row.over_til)] for row in report.batches],
-    )
-
-
-def _steps(report: Report) -> Figure:
-    b = [row.batch_size for row in report.batches]
-    name = "largest step that the theorem allows" if report.smooth else f"step for eps = {number(report.plan.eps)}"
-    data = [
-        _line(name, b, [row.step_size for row in report.batches], "$rr", markers=True),
-        _line("textbook step", b, [row.textbook_step for row in report.batches], "$soft", dash="dot"),
-    ]
-    if report.step_exponent is not None:
-        ends, alpha, start = [b[0], b[-1]], report.step_exponent, report.batches[0].step_size
-        data.append(_line(f"b^{alpha:.2f}", ends, [start * end**alpha for end in ends], "$ig", dash="dash"))
-    return Figure(
-        "steps",
-        "The step against the batch size",
-        sentences.steps_by_batch(report),
-        data,
-        _layout(_log_axis("batch size", b), _log_axis("step size", *(trace["y"] for trace in data))),
-        ["batch size", name, "textbook step"],
-        [[f"{row.batch_size:,}", number(row.step_size), number(row.textbook_step)] for row in report.batches],
-    )
-
-
 def _at_theory(report: Report) -> Figure:
-    run = report.convergence
-    data = [_measured(curve) for curve in run.at_theory]
-    columns, numbers = ["epoch"], []
-    for curve in run.at_theory:
-        columns.append(curve.order.upper())
-        numbers.append(curve.gaps)
-    for curve, name in ((run.at_theory[0], "RR and SO"), (run.at_theory[2], "IG")):
-        colour = f"${curve.order}"
+    curves = report.convergence.at_theory
+    data = [_measured(curve) for curve in curves]
+    columns: dict[str, Gaps] = {curve.order.upper(): curve.gaps for curve in curves}
+    for curve, name in ((curves[0], "RR and SO"), (curves[2], "IG")):
         for values, label, dash in ((curve.bounds, "this theory", "dash"), (curve.prior, "earlier theory", "dot")):
             if values is not None:
-                data.append(_line(f"promise of {label}, {name}", _epoch_numbers(values), values, colour, dash=dash, width=1.5))
-                columns.append(f"{label}, {name}")
-                numbers.append(values)
-    return Figure(
-        "theory",
-        "At the step of the theory",
-        sentences.at_theory(report),
-        data,
-        _layout(_axis("epoch", "linear"), _log_axis("gap f − min f", *numbers), height=430),
-        columns,
-        _by_epoch(numbers),
-        _sampling_note(report),
-    )
+                epochs = range(1, len(values) + 1)
+                data.append(_line(f"promise of {label}, {name}", epochs, values, f"${curve.order}", dash=dash, width=1.5))
+                columns[f"{label}, {name}"] = values
+    return _by_epoch(report, "theory", "At the step of the theory", sentences.at_theory(report), data, columns, height=430)
 
 
 def _at_practical(report: Report) -> Figure:
-    run = report.convergence
-    reference = {**_measured(run.at_theory[0]), "name": "RR at the step of the theory"}
-    reference["line"] = {"color": "$soft", "width": 1.5, "dash": "dot"}
-    curves = (*run.at_practical, run.at_theory[0])
-    return Figure(
-        "practical",
-        "At the practical step",
-        sentences.at_practical(report),
-        [*(_measured(curve) for curve in run.at_practical), reference],
-        _layout(_axis("epoch", "linear"), _log_axis("gap f − min f", *(curve.gaps for curve in curves)), height=400),
-        ["epoch", "RR", "SO", "IG", "RR at the step of the theory"],
-        _by_epoch([curve.gaps for curve in curves]),
-        _sampling_note(report),
-    )
+    run, label = report.convergence, "RR at the step of the theory"
+    reference = {**_measured(run.at_theory[0]), "name": label, "line": {"color": "$soft", "width": 1.5, "dash": "dot"}}
+    data = [*map(_measured, run.at_practical), reference]
+    columns = {**{curve.order.upper(): curve.gaps for curve in run.at_practical}, label: run.at_theory[0].gaps}
+    return _by_epoch(report, "practical", "At the practical step", sentences.at_practical(report), data, columns, height=400)
+
+
+def _by_epoch(
+    report: Report, key: str, title: str, sentence: str, data: list[Trace], columns: Mapping[str, Gaps], *, height: int
+) -> Figure:
+    layout = _layout(_axis("epoch"), _log_axis("gap f − min f", *columns.values()), height=height)
+    rows = [[str(epoch), *map(number, row)] for epoch, row in enumerate(zip(*columns.values(), strict=True), 1)]
+    return Figure(key, title, sentence, data, layout, ["epoch", *columns], rows, _sampling_note(report))
 
 
 def _sampling_note(report: Report) -> str:
@@ -208,82 +182,44 @@ def _sampling_note(report: Report) -> str:
     )
 
 
-def _measured(curve: Curve) -> dict[str, Any]:
+def _measured(curve: Curve) -> Trace:
     width = {"rr": 4.5, "so": 2.75, "ig": 1.5}[curve.order]  # drawn one upon the other, all three are seen where they agree
     name = f"{describe(curve.order)} ({curve.order.upper()})"
-    return _line(name, _epoch_numbers(curve.gaps), curve.gaps, f"${curve.order}", width=width)
+    return _line(name, range(1, len(curve.gaps) + 1), curve.gaps, f"${curve.order}", width=width)
 
 
-def _epoch_numbers(values: Sequence[float | None]) -> list[int]:
-    return list(range(1, len(values) + 1))
-
-
-def _by_epoch(numbers: list[Any]) -> list[list[str]]:
-    return [[str(epoch), *map(number, row)] for epoch, row in enumerate(zip(*numbers, strict=True), 1)]
-
-
-def _line(
-    name: str,
-    x: Sequence[float],
-    y: Sequence[float | None],
-    colour: str,
-    *,
-    dash: str = "solid",
-    markers: bool = False,
-    width: float = 2.0,
-) -> dict[str, Any]:
+def _line(name: str, x: Sequence[float], y: Gaps, colour: str, *, markers: bool = False, **form: str | float) -> Trace:
+    """`form` is the `dash` and `width` of the line."""
     return {
         "type": "scatter",
         "mode": "lines+markers" if markers else "lines",
         "name": name,
         "x": list(x),
         "y": list(y),
-        "line": {"color": colour, "dash": dash, "width": width},
+        "line": {"color": colour, "dash": "solid", "width": 2.0, **form},
         "marker": {"color": colour, "size": 6},
         "hovertemplate": "%{y:.4g}",
     }
 
 
-def _point(name: str, x: float, y: float) -> dict[str, Any]:
+def _point(name: str, x: float, y: float) -> Trace:
     marker = {"color": "$paper", "size": 13, "line": {"color": "$rr", "width": 3}}
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": [x],
-        "y": [y],
-        "marker": marker,
-        "hovertemplate": "%{y:.4g}",
-    }
+    return {"type": "scatter", "mode": "markers", "name": name, "x": [x], "y": [y], "marker": marker, "hovertemplate": "%{y:.4g}"}
 
 
 _RULE = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "line": {"color": "$ink", "width": 1, "dash": "dot"}}
-_RULE_LABEL = {
-    "yref": "paper",
-    "y": 1,
-    "yanchor": "bottom",
-    "showarrow": False,
-    "font": {"size": 12, "color": "$soft"},
-}
+_RULE_LABEL = {"yref": "paper", "y": 1, "yanchor": "bottom", "showarrow": False, "font": {"size": 12, "color": "$soft"}}
 
 
-def _axis(title: str, kind: str, decades: float = 0.0) -> dict[str, Any]:
-    axis = {
-        "title": {"text": title, "standoff": 8},
-        "type": kind,
-        "gridcolor": "$grid",
-        "linecolor": "$grid",
-        "zeroline": False,
-        "automargin": True,
-    }
-    if kind == "log":
-        axis |= {"exponentformat": "power", "dtick": 1 if decades >= 2.0 else "D2" if decades >= 1.0 else "D1"}
-    return axis
+def _axis(title: str, **form: Any) -> dict[str, Any]:
+    lines = {"type": "linear", "gridcolor": "$grid", "linecolor": "$grid", "zeroline": False, "automargin": True}
+    return {"title": {"text": title, "standoff": 8}, **lines, **form}
 
 
-def _log_axis(title: str, *series: Sequence[float | None]) -> dict[str, Any]:
+def _log_axis(title: str, *series: Gaps) -> dict[str, Any]:
     positive = [value for values in series for value in values if value is not None and value > 0.0]
-    return _axis(title, "log", decades=log10(max(positive) / min(positive)) if positive else 0.0)
+    decades = log10(max(positive) / min(positive)) if positive else 0.0
+    return _axis(title, type="log", exponentformat="power", dtick=1 if decades >= 2.0 else "D2" if decades >= 1.0 else "D1")
 
 
 def _layout(x: dict[str, Any], y: dict[str, Any], *, height: int = 360) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -126,26 +127,31 @@ def report(
     stage : told what is being done, for a progress display.
     """
     check_settings(loss=problem.loss, alpha=problem.alpha, eps=eps, permutations=permutations, seed=seed)
-    clock = _Clock(stage)
-    names = None if data is None else data.feature_names
-    clock.begin("data")
-    dataset = describe(problem, "data" if data is None else data.name, None if data is None else data.y, names)
-    clock.begin("optimum and constants")
+    began: dict[str, float] = {}
+
+    def begin(name: str) -> None:
+        began[name] = time.perf_counter()
+        stage(name)
+
+    begin("data")
+    data = data or Data(None, None, "data")
+    dataset = describe(problem, data.name, data.y, data.feature_names)
+    begin("optimum and constants")
     found = survey(problem, permutations=permutations, seed=seed)
     _refuse_trained(found)
-    clock.begin("plan")
-    plan = plan_from(found, eps=eps, feature_names=names)
+    begin("plan")
+    plan = plan_from(found, eps=eps, feature_names=data.feature_names)
     accuracies = tuple(_accuracy(found, accuracy) for accuracy in _times(eps, _SELECTABLE))
     selected = _SELECTABLE.index(1.0)
     batches = tuple(_batch(found, option) for option in accuracies[selected].options)
-    clock.begin("spread over permutations")
+    begin("spread over permutations")
     spread = _spread(found)
-    clock.begin("complexity table")
+    begin("complexity table")
     tabled = _times(eps, _TABLED)
     rows = complexities(problem, found.optimum, found.random[1], found.in_file[1], tabled)
-    clock.begin("training runs")
+    begin("training runs")
     convergence = converge(found, plan.recommended.batch_size)
-    clock.end()
+    times = pairwise([*began.values(), time.perf_counter()])
     return Report(
         dataset=dataset,
         smooth=problem.smoothness is not None,
@@ -161,7 +167,7 @@ def report(
         complexities=tuple(rows),
         convergence=convergence,
         source=tuple(source),
-        seconds=clock.seconds,
+        seconds={name: end - start for name, (start, end) in zip(began, times, strict=True)},
     )
 
 
@@ -172,12 +178,10 @@ def check_settings(*, loss: str | Loss, alpha: float, eps: float, permutations: 
     whole_number("seed", seed, 0)
     chosen = get_loss(loss)
     if chosen.task == "any":
-        raise ValueError(
-            f"loss={str(chosen)!r} has constants but no values, so there is nothing to train; choose a loss to minimise"
-        )
-    theorem_for(
-        Problem(np.zeros((2, 1)), [-1.0, 1.0], loss=chosen, alpha=alpha), make_order("rr", 2, 0)
-    )  # zeros stand for the data
+        without = "has constants but no values, so there is nothing to train"
+        raise ValueError(f"loss={str(chosen)!r} {without}; choose a loss to minimise")
+    stand_in = Problem(np.zeros((2, 1)), [-1.0, 1.0], loss=chosen, alpha=alpha)  # zeros in place of the data
+    theorem_for(stand_in, make_order("rr", 2, 0))
 
 
 def _refuse_trained(found: Survey) -> None:
@@ -187,23 +191,6 @@ def _refuse_trained(found: Survey) -> None:
         raise ValueError(f"x = 0, where training starts, is already a minimum of f, so there is nothing to train{remedy}")
 
 
-class _Clock:
-    """Says what begins, and how long each stage took."""
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage, self._name, self._began = stage, "", 0.0
-        self.seconds: dict[str, float] = {}
-
-    def begin(self, name: str) -> None:
-        self.end()
-        self._name, self._began = name, time.perf_counter()
-        self._stage(name)
-
-    def end(self) -> None:
-        if self._name:
-            self.seconds[self._name] = time.perf_counter() - self._began
-
-
 def _times(eps: float, factors: Sequence[float]) -> tuple[float, ...]:
     """eps itself to the last bit, and its multiples without the noise of rounding."""
     return tuple(eps if factor == 1.0 else float(f"{factor * eps:.6g}") for factor in factors)
@@ -211,13 +198,9 @@ def _times(eps: float, factors: Sequence[float]) -> tuple[float, ...]:
 
 def _accuracy(found: Survey, eps: float) -> Accuracy:
     choices = found.choices(eps)
-    return Accuracy(
-        eps=eps,
-        recommended=choices.index(recommend(choices)),
-        options=tuple(_option(found, choice, eps) for choice in choices),
-        prior_evaluations=found.prior_evaluations(eps),
-        full_gradient_evaluations=found.full_gradient_evaluations(eps),
-    )
+    options = tuple(_option(found, choice, eps) for choice in choices)
+    recommended = choices.index(recommend(choices))
+    return Accuracy(eps, recommended, options, found.prior_evaluations(eps), found.full_gradient_evaluations(eps))
 
 
 def _option(found: Survey, choice: Choice, eps: float) -> Option:
@@ -235,11 +218,10 @@ def _batch(found: Survey, option: Option) -> BatchConstants:
 
 
 def _spread(found: Survey) -> Spread:
-    problem = found.problem
-    wanted = _SPREAD if problem.nnz <= LARGEST else _SPREAD_LARGE
+    wanted = _SPREAD if found.problem.nnz <= LARGEST else _SPREAD_LARGE
     c = found.random[1]
     if c.permutations < wanted:
-        c = constants_by_batch_size(problem, [1], permutations=wanted, seed=found.seed)[1]
+        c = constants_by_batch_size(found.problem, [1], permutations=wanted, seed=found.seed)[1]
     ratios = c.largest_sample / c.hat
     std = float(np.std(ratios, ddof=1)) if ratios.size > 1 else 0.0
     return Spread(ratios.size, float(ratios.mean()), std, float(ratios.min()), float(ratios.max()), distribution(ratios))

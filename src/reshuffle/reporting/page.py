@@ -9,41 +9,27 @@ from pathlib import PurePath
 from typing import Any
 
 from reshuffle.plots import COLOURS
-from reshuffle.reporting.figures import Figure, figures
+from reshuffle.reporting.figures import figures
 from reshuffle.reporting.numbers import Report
 from reshuffle.reporting.recommendation import again, cards, practical
 from reshuffle.reporting.sentences import symbols
 from reshuffle.reporting.wording import count, number, percent
 
-_NEEDS = 'a report needs plotly and jinja2: pip install "reshuffle[report]"'
 _BLUE, _ORANGE, _GREEN, _, _SKY, _AMBER, _ = COLOURS
 
-PALETTES = {
-    "light": {
-        "paper": "#ffffff",
-        "back": "#faf9f6",
-        "ink": "#1d1c1a",
-        "soft": "#66625b",
-        "grid": "#e3dfd7",
-        "rr": _BLUE,
-        "so": _GREEN,
-        "ig": _ORANGE,
-        "fill": "rgba(0, 114, 178, 0.16)",
-        "warn": "#9a4400",
-    },
-    "dark": {
-        "paper": "#201f1d",
-        "back": "#171614",
-        "ink": "#ece9e3",
-        "soft": "#aba69d",
-        "grid": "#3a3834",
-        "rr": _SKY,
-        "so": _GREEN,
-        "ig": _AMBER,
-        "fill": "rgba(86, 180, 233, 0.22)",
-        "warn": _AMBER,
-    },
+_ROLES = {  # in a light and in a dark page
+    "paper": ("#ffffff", "#201f1d"),
+    "back": ("#faf9f6", "#171614"),
+    "ink": ("#1d1c1a", "#ece9e3"),
+    "soft": ("#66625b", "#aba69d"),
+    "grid": ("#e3dfd7", "#3a3834"),
+    "rr": (_BLUE, _SKY),
+    "so": (_GREEN, _GREEN),
+    "ig": (_ORANGE, _AMBER),
+    "fill": ("rgba(0, 114, 178, 0.16)", "rgba(86, 180, 233, 0.22)"),
+    "warn": ("#9a4400", _AMBER),
 }
+PALETTES = {page: {role: colours[k] for role, colours in _ROLES.items()} for k, page in enumerate(("light", "dark"))}
 
 
 def require() -> None:
@@ -52,7 +38,7 @@ def require() -> None:
         import jinja2  # noqa: F401
         import plotly  # noqa: F401
     except ImportError:
-        raise ImportError(_NEEDS) from None
+        raise ImportError('a report needs plotly and jinja2: pip install "reshuffle[report]"') from None
 
 
 def render(report: Report) -> str:
@@ -65,7 +51,12 @@ def render(report: Report) -> str:
     environment.filters |= {"number": number, "count": count, "percent": percent}
     drawn, offered = figures(report), cards(report)
     accuracy = report.accuracies[report.selected]
-    largest, hat, tilde = symbols(report)
+    embedded = {
+        "numbers": report.to_dict(),
+        "choices": _choices(report, offered),
+        "drawings": {key: {"data": figure.data, "layout": figure.layout} for key, figure in drawn.items()},
+        "colours": PALETTES,
+    }
     return environment.get_template("page.html").render(
         report=report,
         name=PurePath(report.dataset.name).name or report.dataset.name,
@@ -74,18 +65,13 @@ def render(report: Report) -> str:
         practical=practical(report),
         again=again(report),
         figures=drawn,
-        largest=largest,
-        hat=hat,
-        tilde=tilde,
         names={"L": "L", "Lhat": "L̂", "G": "G", "Gbar": "Ḡ"},
         palettes=PALETTES,
         css=Markup(_own("page.css")),
         js=Markup(_own("page.js")),
         plotly=Markup(get_plotlyjs()),
-        numbers=Markup(_json(report.to_dict())),
-        choices=Markup(_json(_choices(report, offered))),
-        drawings=Markup(_json({key: _drawing(figure) for key, figure in drawn.items()})),
-        colours=Markup(_json(PALETTES)),
+        **dict(zip(("largest", "hat", "tilde"), symbols(report), strict=True)),
+        **{name: Markup(_json(value)) for name, value in embedded.items()},
     )
 
 
@@ -94,10 +80,6 @@ def _choices(report: Report, offered: list[list[dict[str, str]]]) -> list[dict[s
         {"eps": number(accuracy.eps), "recommended": accuracy.recommended, "cards": row}
         for accuracy, row in zip(report.accuracies, offered, strict=True)
     ]
-
-
-def _drawing(figure: Figure) -> dict[str, Any]:
-    return {"data": figure.data, "layout": figure.layout}
 
 
 def _own(name: str) -> str:
