@@ -174,7 +174,7 @@ def run(
         if not as_json:
             print(epoch, flush=True)
 
-    step: Any = step_size if step_size in ("theory", "budget") else _number("--step-size", step_size)
+    step: Any = _step_size(step_size)
     options: dict[str, Any] = {"order": order, "batch_size": batch_size, "epochs": epochs, "seed": seed, "average": average}
     try:
         with _plain_warnings():
@@ -214,14 +214,14 @@ def fit(
     import numpy as np
 
     from reshuffle import models
-    from reshuffle.estimators.from_data import fit as fit_data
+    from reshuffle.estimators import from_data
     from reshuffle.records import check_output
 
     check_output(out, "--out")
     data = reshuffle.load(path, target=target, n_features=features)
     options: dict[str, Any] = {"alpha": alpha, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
     with _plain_warnings():
-        model = fit_data(data, loss, n_jobs=jobs, verbose=int(verbose), **options)
+        model = from_data.fit(data, loss, n_jobs=jobs, verbose=int(verbose), **options)
     models.save(model, out)
     n, d = data.X.shape
     gap = float(np.max(model.relative_gap_))
@@ -238,18 +238,17 @@ def predict(
 ) -> None:
     """One prediction a line; if the data has labels, the score goes to stderr."""
     from reshuffle import models
-    from reshuffle.estimators.from_data import quality as quality_of
-    from reshuffle.estimators.from_data import rows_for
+    from reshuffle.estimators import from_data
 
     model = models.load(model_file)
     if proba and not hasattr(model, "predict_proba"):
         raise ValueError(f"--proba: loss={model.loss!r} gives no probabilities; fit with --loss logistic")
-    X, y = rows_for(model, reshuffle.load(path, target=target), labelled=target is not None)
+    X, y = from_data.rows_for(model, reshuffle.load(path, target=target), labelled=target is not None)
     with _plain_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # they were compared above
         predicted = model.predict(X)
         table = [model.classes_, *model.predict_proba(X)] if proba else predicted[:, None]
-        quality = quality_of(model, predicted, y)
+        quality = from_data.quality(model, predicted, y)
     sys.stdout.writelines("\t".join(map(str, row.tolist())) + "\n" for row in table)
     if quality is not None:
         _say(quality)
@@ -333,11 +332,11 @@ def _read(path: str, loss: str, alpha: float, intercept: bool, target: str | Non
     return reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, fit_intercept=intercept), data
 
 
-def _number(option: str, text: str) -> float:
+def _step_size(text: str) -> str | float:
     try:
-        return float(text)
+        return text if text in ("theory", "budget") else float(text)
     except ValueError:
-        raise ValueError(f"{option}={text!r} is neither theory nor budget nor a number") from None
+        raise ValueError(f"--step-size={text!r} is neither theory nor budget nor a number") from None
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 
 from reshuffle._compiled import jit
 
-OK, BAD_LABEL, MANY_LABELS, BAD_INDEX, NO_COLON, BAD_VALUE, NOT_INCREASING, TOO_LARGE, NOT_FINITE = range(9)
+OK, BAD_LABEL, MANY_LABELS, NO_INDEX, BAD_VALUE, NOT_INCREASING, TOO_LARGE, NOT_FINITE = range(8)
 
 LARGEST_INDEX = 1 << 58
 
@@ -181,10 +181,8 @@ def parse(text: Any, labels: Any, indptr: Any, indices: Any, values: Any, larges
                 while i < size and 48 <= text[i] <= 57:
                     index = min(index * 10 + (text[i] - 48), 2 * LARGEST_INDEX)
                     i += 1
-                if i == at:
-                    return row, entry, BAD_INDEX, at
-                if i >= size or text[i] != 58:
-                    return row, entry, NO_COLON, at
+                if i == at or i >= size or text[i] != 58:
+                    return row, entry, NO_INDEX, at
                 if index > largest:
                     return row, entry, TOO_LARGE, at
                 if index <= previous:

@@ -76,13 +76,10 @@ def _make_multilabel(download: Path, final: Path) -> tuple[int, int]:
 
 def _make_cifar(download: Path, final: Path) -> tuple[int, int]:
     """Batches of records of one label byte and 3072 pixels."""
-    batches = []
     with tarfile.open(download) as archive:
-        for member in sorted(archive.getmembers(), key=lambda m: m.name):
-            if re.search(r"data_batch_\d+\.bin$", member.name):
-                file = archive.extractfile(member)
-                if file is not None:
-                    batches.append(np.frombuffer(file.read(), dtype=np.uint8).reshape(-1, 3073)[:, 1:])
+        members = sorted((m for m in archive if re.search(r"data_batch_\d+\.bin$", m.name)), key=lambda m: m.name)
+        files = [archive.extractfile(member) for member in members]
+        batches = [np.frombuffer(file.read(), dtype=np.uint8).reshape(-1, 3073)[:, 1:] for file in files if file is not None]
     if not batches:
         raise ValueError(f"{download.name} holds no data_batch files")
     X = np.concatenate(batches)

@@ -13,8 +13,7 @@ from reshuffle.data._files import read_bytes
 _COMPLAINTS = {
     _parse.BAD_LABEL: "the label {token!r} is not a number",
     _parse.MANY_LABELS: "{token!r} is more than one label; a line takes one",
-    _parse.BAD_INDEX: "expected index:value, found {token!r}",
-    _parse.NO_COLON: "expected index:value, found {token!r}",
+    _parse.NO_INDEX: "expected index:value, found {token!r}",
     _parse.BAD_VALUE: "the value in {token!r} is not a number",
     _parse.NOT_INCREASING: "the index in {token!r} is not larger than the one before it; indices must increase along a line",
     _parse.TOO_LARGE: "the index in {token!r} is too large",

@@ -2,6 +2,7 @@
 
 import csv
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def read_csv(path: Path, target: str | int | None) -> tuple[Any, Any, list[str]]
         X, y = table[:, features], table[:, column]
     except ValueError:  # the labels may be words; the features may not
         _refuse_words(path, names, features, has_header)  # NumPy is fast but does not name the cell
-        X, y = _numbers(path, features, has_header), _words(path, column, has_header)
+        X, y = _numbers(path, features, has_header), np.array([row[column].strip() for _, row in _rows(path, has_header)])
     if X.size == 0:
         raise ValueError(f"{path} holds no samples")
     return X, y, [names[k] for k in features]
@@ -82,25 +83,22 @@ def _numbers(path: Path, columns: list[int] | None, has_header: bool) -> Any:
 
 
 def _refuse_words(path: Path, names: list[str], features: list[int], has_header: bool) -> None:
-    with open_text(path) as file:
-        rows = csv.reader(file)
-        for k, row in enumerate(rows):
-            if not row or (has_header and k == 0):
-                continue
-            if len(row) != len(names):
-                raise ValueError(f"{path}, line {rows.line_num}: {len(row)} columns where the first line has {len(names)}")
-            for j in features:
-                if not _is_number(row[j]):
-                    place = f"{path}, line {rows.line_num}, column {names[j]!r}"
-                    raise ValueError(f"{place}: {row[j]!r} is not a number; encode or fill it first")
+    for line, row in _rows(path, has_header):
+        if len(row) != len(names):
+            raise ValueError(f"{path}, line {line}: {len(row)} columns where the first line has {len(names)}")
+        for j in features:
+            if not _is_number(row[j]):
+                place = f"{path}, line {line}, column {names[j]!r}"
+                raise ValueError(f"{place}: {row[j]!r} is not a number; encode or fill it first")
 
 
-def _words(path: Path, column: int, has_header: bool) -> Any:
+def _rows(path: Path, has_header: bool) -> Iterator[tuple[int, list[str]]]:
+    """The rows that are not blank, each with the number of its line."""
     with open_text(path) as file:
         rows = csv.reader(file)
         if has_header:
             next(rows)
-        return np.array([row[column].strip() for row in rows if row])
+        yield from ((rows.line_num, row) for row in rows if row)
 
 
 def _is_number(cell: str) -> bool:

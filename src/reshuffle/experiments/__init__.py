@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from reshuffle import plots
 from reshuffle.data import Data, load, load_named
@@ -69,11 +70,8 @@ def reproduce(
     outcome, began = Outcome(), time.perf_counter()
     tasks = _tasks(chosen, source, permutations)
     start(sum(task.cost for task in tasks))
-
-    def failed(task: Task, error: Exception) -> None:
-        outcome.failures.append(f"{task.key}: {error}")
-
-    results = measure_all(tasks, journals=folder / "journals", data=source, seed=seed, jobs=jobs, advance=advance, failed=failed)
+    options: dict[str, Any] = {"journals": folder / "journals", "data": source, "seed": seed, "jobs": jobs}
+    results = measure_all(tasks, **options, advance=advance, failures=outcome.failures)
     if tasks:
         outcome.sum_up("measuring", f"{len(results)} of {len(tasks)} measurements", began)
     makers: dict[str, Callable[[], Made]] = {

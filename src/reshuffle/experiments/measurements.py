@@ -69,9 +69,9 @@ def measure_all(
     seed: int,
     jobs: int | None,
     advance: Callable[[float], None],
-    failed: Callable[[Task, Exception], None],
+    failures: list[str],
 ) -> Results:
-    """Constants by the key of their task. A task that fails is reported and left out; the others go on."""
+    """Constants by the key of their task. A task that fails is told in `failures` and left out; the others go on."""
     journals.mkdir(parents=True, exist_ok=True)
     results: Results = {}
     loaded: tuple[str, Any] = ("", None)
@@ -94,7 +94,7 @@ def measure_all(
                 callback=count,
             )
         except (ValueError, OSError, MemoryError) as error:
-            failed(task, error)
+            failures.append(f"{task.key}: {error}")
             continue
         if results[task.key].permutations < results[task.key].requested:
             raise KeyboardInterrupt

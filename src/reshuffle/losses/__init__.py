@@ -6,32 +6,17 @@
 
 from dataclasses import fields
 
-from reshuffle.losses.base import Loss, Task
+from reshuffle.losses.base import Loss, Task, Unit
 from reshuffle.losses.classification import Hinge, Logistic, SmoothedHinge, SquaredHinge
 from reshuffle.losses.regression import Absolute, EpsilonInsensitive, Huber, Quantile, Squared
-from reshuffle.losses.unit import Unit
 
 LOSSES: dict[str, type[Loss]] = {
     kind.name: kind
     for kind in (Unit, Squared, Logistic, SmoothedHinge, SquaredHinge, Huber, Hinge, Absolute, EpsilonInsensitive, Quantile)
 }
 
-__all__ = [
-    "LOSSES",
-    "Absolute",
-    "EpsilonInsensitive",
-    "Hinge",
-    "Huber",
-    "Logistic",
-    "Loss",
-    "Quantile",
-    "SmoothedHinge",
-    "Squared",
-    "SquaredHinge",
-    "Task",
-    "Unit",
-    "get_loss",
-]
+__all__ = ["LOSSES", "Loss", "Task", "Unit", "get_loss"]
+__all__ += ["Absolute", "EpsilonInsensitive", "Hinge", "Huber", "Logistic", "Quantile", "SmoothedHinge", "Squared", "SquaredHinge"]
 
 
 def get_loss(loss: str | Loss) -> Loss:

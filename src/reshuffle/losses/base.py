@@ -74,6 +74,15 @@ class Loss:
             raise ValueError(f"{parameter}={getattr(self, parameter)!r} does not fit the {self.name} loss; {remedy}")
 
 
+@dataclass(frozen=True)
+class Unit(Loss):
+    """Any 1-smooth loss: the constants of the data alone, as in the paper's table."""
+
+    name: ClassVar[str] = "unit"
+    task: ClassVar[Task] = "any"
+    smoothness: ClassVar[float] = 1.0
+
+
 def compiled(loss: Loss, function: str) -> Any:
     """A function of a loss as a C function that kernels call through a pointer: one kernel serves every loss, and both are kept
     on disk between processes.

@@ -94,10 +94,7 @@ def distribution(values: Vector) -> Distribution:
 
 def _classes(y: Vector, labels: Any) -> tuple[tuple[str, int], ...]:
     """The labels as the file has them, where that is known: the smaller is -1 in the problem, the larger +1."""
-    names = [] if labels is None else [_name(label) for label in np.unique(np.asarray(labels))]
+    found: Any = [] if labels is None else np.unique(np.asarray(labels))
+    names = [f"{label:g}" if isinstance(label, float) else str(label) for label in found]
     below, above = names if len(names) == 2 else ("-1", "+1")
     return ((below, int((y < 0).sum())), (above, int((y > 0).sum())))
-
-
-def _name(label: Any) -> str:
-    return f"{label:g}" if isinstance(label, float) else str(label)

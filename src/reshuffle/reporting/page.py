@@ -15,7 +15,6 @@ from reshuffle.reporting.recommendation import again, cards, practical
 from reshuffle.reporting.sentences import symbols
 from reshuffle.reporting.wording import count, number, percent
 
-_NEEDS = 'a report needs plotly and jinja2: pip install "reshuffle[report]"'
 _BLUE, _ORANGE, _GREEN, _, _SKY, _AMBER, _ = COLOURS
 
 _ROLES = {  # in a light and in a dark page
@@ -39,7 +38,7 @@ def require() -> None:
         import jinja2  # noqa: F401
         import plotly  # noqa: F401
     except ImportError:
-        raise ImportError(_NEEDS) from None
+        raise ImportError('a report needs plotly and jinja2: pip install "reshuffle[report]"') from None
 
 
 def render(report: Report) -> str:

@@ -132,21 +132,19 @@ def at_practical(report: Report) -> str:
 
 def _orders(curves: tuple[Curve, ...]) -> str:
     """How the other two orders did against the first."""
-    reached = curves[0].gaps[-1]
-    parts = []
-    for curve in curves[1:]:
-        gap = curve.gaps[-1]
-        if curve.diverged:
-            parts.append(f"{describe(curve.order)} diverges")
-        elif gap is not None and reached is not None:
-            parts.append(f"{describe(curve.order)} ends {compared(gap, reached, 'higher', 'lower', 'as low')}")
-        elif gap is not None:
-            parts.append(f"{describe(curve.order)} ends at {number(gap)}")
-        else:
-            parts.append(f"{describe(curve.order)} reaches the minimum")
-    if all(part.endswith("as low") for part in parts):
+    fates = [_fate(curve, curves[0].gaps[-1]) for curve in curves[1:]]
+    if all(fate.endswith("as low") for fate in fates):
         return "; the other two orders end as low"
-    return f"; {' and '.join(parts)}"
+    return f"; {' and '.join(fates)}"
+
+
+def _fate(curve: Curve, reached: float | None) -> str:
+    who, gap = describe(curve.order), curve.gaps[-1]
+    if curve.diverged:
+        return f"{who} diverges"
+    if gap is None:
+        return f"{who} reaches the minimum"
+    return f"{who} ends {'at ' + number(gap) if reached is None else compared(gap, reached, 'higher', 'lower', 'as low')}"
 
 
 def _one_value(values: Distribution) -> bool:
