@@ -19,11 +19,16 @@ from reshuffle.losses.base import compiled
 from reshuffle.orders.streams import Stream, permutation
 from reshuffle.problem import Problem
 from reshuffle.solver.certified import tuning
-from reshuffle.solver.certified.progress import Progress
+from reshuffle.solver.certified.progress import ROUNDING, TINY, Progress
 from reshuffle.vectors import dot
 
 Vector = NDArray[np.float64]
 Chosen = NDArray[np.int64] | None  # rows, or all of them
+
+_PIVOT = 1e-12  # of the largest pivot: some times what rounding may take from one; ten times that where it is not enough
+_STRAIGHT = 1e-9  # of the slopes: with curvatures whose sum is less, a step would be longer than any margin can be
+_SOLVED = 1e-20  # of the first residual, squared: conjugate gradients that came so far only turn rounding over
+_SHORTEST = 1e-10  # of a step: on a shorter one, rounding hides whether f falls
 
 
 class Losses:
@@ -150,21 +155,21 @@ class Batch:
             factor, failed = lapack.dpotrf(H.T, lower=0, clean=0)
             if not failed:
                 return lambda r: lapack.dpotrs(factor, r, lower=0)[0]
-            ridge = max(10.0 * ridge, 1e-12 * float(plain.max()))
+            ridge = max(10.0 * ridge, _PIVOT * float(plain.max()))
 
 
 def sample_by_curvature(curvatures: Vector, limit: int) -> tuple[NDArray[np.int64], Vector]:
     """About `limit` of the rows, each with a chance in proportion to its curvature, and curvatures that make up for those left out.
     Where the model is sure of most rows, few of them bend at all, and the sample is nearly everything that counts.
     """
-    if curvatures.size <= 2 * limit:
+    if curvatures.size <= tuning.SAMPLE_ABOVE * limit:
         return np.arange(curvatures.size), curvatures
-    bent = np.flatnonzero(curvatures > 1e-8 * curvatures.max(initial=0.0))
+    bent = np.flatnonzero(curvatures > tuning.SAMPLE_FLAT * curvatures.max(initial=0.0))
     kept = curvatures[bent]
-    if bent.size <= 2 * limit:
+    if bent.size <= tuning.SAMPLE_ABOVE * limit:
         return bent, kept
     chances = np.minimum(kept * (limit / kept.sum()), 1.0)
-    for _ in range(4):  # what is certain already leaves more for the others
+    for _ in range(tuning.SAMPLE_ROUNDS):  # what is certain already leaves more for the others
         open_ = chances < 1.0
         chances[open_] = np.minimum(kept[open_] * ((limit - (~open_).sum()) / kept[open_].sum()), 1.0)
     picked = np.flatnonzero(np.diff(np.floor(np.cumsum(chances)), prepend=0.0))
@@ -182,7 +187,7 @@ def batch_sizes(n: int, dimension: int) -> list[int]:
 
 def rows_for_hessian(problem: Problem) -> int:
     """So many that forming their Hessian costs about as much as a few passes over all rows."""
-    share = tuning.HESSIAN_OPERATIONS / max(problem.rows.hessian_cost(), 1e-300)
+    share = tuning.HESSIAN_OPERATIONS / max(problem.rows.hessian_cost(), TINY)
     return min(problem.n, max(tuning.HESSIAN_ROWS_A_FEATURE * problem.dimension, int(share * problem.n)))
 
 
@@ -205,13 +210,13 @@ def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Ve
     care, since, rounds = 0.0, 0, 0
     for _ in range(10**9 if final else tuning.BATCH_STEPS):
         slopes, curvatures = losses.models(here.z, care)
-        if care < 1.0 and curvatures.sum() <= 1e-9 * np.abs(slopes).sum():  # straight everywhere
+        if care < 1.0 and curvatures.sum() <= _STRAIGHT * np.abs(slopes).sum():  # straight everywhere
             slopes, curvatures = losses.models(here.z, 1.0)
         gradient = batch.problem.rows.transposed(slopes, batch.rows) / here.z.size + batch.alpha * here.x
 
         def enough(residual: Vector, s: Vector, share: float) -> bool:
             if final and -float(dot(gradient, s)) < tuning.CG_EXACT_WITHIN * progress.target:  # noqa: B023 not called after this turn
-                return progress.certificate_can_bear(residual) or share < 1e-20
+                return progress.certificate_can_bear(residual) or share < _SOLVED
             return share < tuning.CG_SHARE
 
         s, along = batch.direction(gradient, curvatures, enough)
@@ -223,7 +228,7 @@ def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Ve
         if final:
             f = here.f if losses.exact else progress.problem.objective_at(here.z, here.x)
             dual = (slopes + curvatures * along) / losses.weights if progress.worth_certifying(-slope) else None
-            moved = float(np.linalg.norm(here.x - before.x)) / (float(np.linalg.norm(here.x)) + 1e-300) if losses.exact else 0.0
+            moved = float(np.linalg.norm(here.x - before.x)) / (float(np.linalg.norm(here.x)) + TINY) if losses.exact else 0.0
             if progress.offer(here.x, f, dual, moved):
                 return here.x
         elif length == 1.0 and decrease < tuning.BATCH_DONE * progress.baseline.gain(here.f):
@@ -231,7 +236,7 @@ def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Ve
         since += 1
         late = 1.0 + tuning.SETTLE_LATER * rounds  # settling too early can go round in a circle, so it gets rarer
         models_hold = abs(decrease + 0.5 * slope) * late <= tuning.MODELS_HOLD * abs(slope)
-        if length == 0.0 or (length == 1.0 and (models_hold or since >= 2.0 + late)):
+        if length == 0.0 or (length == 1.0 and (models_hold or since >= tuning.SETTLE_AFTER + late)):
             since, rounds = 0, rounds + 1
             if losses.settle(here.z):
                 here = batch.at(here.x)
@@ -239,23 +244,23 @@ def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Ve
 
 
 def _line_search(batch: Batch, here: Point, s: Vector, along: Vector, slope: float) -> tuple[float, Point]:
-    """The full step if f falls as it should, else half of it, and so on; known margins make that cheap. No step at all where
+    """The full step if f falls as it should, else a part of it, and so on; known margins make that cheap. No step at all where
     rounding leaves no way down.
     """
     there = batch.at(here.x + s)
     if _falls(there.f, here.f, slope):
         return 1.0, there
     xx, xs, ss = (0.5 * float(dot(batch.alpha, product)) for product in (here.x * here.x, 2.0 * here.x * s, s * s))
-    length = 0.5
-    while length > 1e-10:
+    length = tuning.BACKTRACK
+    while length > _SHORTEST:
         near = batch.losses.total(here.z, along, length) / here.z.size + xx + length * (xs + length * ss)
         if _falls(near, here.f, length * slope):
             there = batch.at(here.x + length * s)  # of the point itself: margins that are sums of steps drift away from it
             if _falls(there.f, here.f, 0.0):
                 return length, there
-        length *= 0.5
+        length *= tuning.BACKTRACK
     return 0.0, here
 
 
 def _falls(new: float, old: float, slope: float) -> bool:
-    return new <= old + 1e-4 * slope + 1e-15 * abs(old)
+    return new <= old + tuning.SUFFICIENT * slope + ROUNDING * abs(old)

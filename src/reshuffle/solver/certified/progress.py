@@ -16,7 +16,8 @@ from reshuffle.vectors import dot
 
 Vector = NDArray[np.float64]
 
-_ROUNDING = 1e-15
+ROUNDING = 1e-15  #: of a sum of losses: differences below this say nothing
+TINY = 1e-300  #: in place of a divisor that may be zero
 _STILL = 1e-7  # of |x|: after a Newton step as short as this, x is exact to about its square
 
 
@@ -86,7 +87,7 @@ class Progress:
     @property
     def target(self) -> float:
         """The gap to aim for."""
-        return (min(self._tol, _ROUNDING) if self._small else self._tol) * self._gain
+        return (min(self._tol, ROUNDING) if self._small else self._tol) * self._gain
 
     @property
     def _gain(self) -> float:
@@ -102,7 +103,8 @@ class Progress:
 
     @property
     def finished(self) -> bool:
-        stalled = len(self.history) > 20 and self.gap >= 0.5 * (self.history[-21].gap or np.inf)
+        back = tuning.STALL_RECORDS + 1
+        stalled = len(self.history) >= back and self.gap >= tuning.STALL_SHARE * (self.history[-back].gap or np.inf)
         reached = self.gap <= self.target and not (self._small and self._moved > _STILL)
         return reached or len(self.history) >= self._max_iter or (self.converged and stalled)
 
@@ -125,7 +127,7 @@ class Progress:
         """
         began, self._moved = time.perf_counter(), moved
         f = self.problem.objective(x) if f is None else f
-        if f <= self.f + _ROUNDING * abs(f):  # of points that rounding cannot tell apart, the last is the most exact
+        if f <= self.f + ROUNDING * abs(f):  # of points that rounding cannot tell apart, the last is the most exact
             self.x, self.f = x.copy(), f
         if dual is not None:
             bound, feasible = lower_bound(self.problem, dual, self.f - self.target)

@@ -9,8 +9,11 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from reshuffle.problem import Problem
+from reshuffle.solver.certified.progress import TINY
 
 Vector = NDArray[np.float64]
+
+_DEPENDENT = 1e-14  # of the largest eigenvalue: smaller ones are rounding, of rows that depend on others
 
 
 class RowSpan:
@@ -19,9 +22,9 @@ class RowSpan:
     def __init__(self, problem: Problem) -> None:
         self._original = problem
         squares, vectors = eigh(problem.rows.with_intercept(False).gram(), check_finite=False)
-        kept = squares > 1e-14 * max(squares[-1], 1e-300)
+        kept = squares > _DEPENDENT * max(squares[-1], TINY)
         kept[-1] = True  # data of zeros alone still needs a column
-        self._lengths, self._vectors = np.sqrt(np.maximum(squares[kept], 1e-300)), vectors[:, kept]
+        self._lengths, self._vectors = np.sqrt(np.maximum(squares[kept], TINY)), vectors[:, kept]
         self.problem = problem.replace(X=np.ascontiguousarray(self._vectors * np.sqrt(np.maximum(squares[kept], 0.0))))
 
     def inside(self, x: Vector) -> Vector:

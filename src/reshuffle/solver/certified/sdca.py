@@ -41,11 +41,11 @@ def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed:
         if problem.fit_intercept:
             x[-1] -= intercept_pull * float(problem.sample_weight @ dual)
         gaps.append(progress.gap)
-        if len(gaps) >= 3 and passes_to_go(gaps, progress.target) > patience:
+        if len(gaps) > tuning.RATE_PASSES and passes_to_go(gaps, progress.target) > patience:
             return
 
 
 def passes_to_go(gaps: list[float], target: float) -> float:
-    """At the rate of the last two passes."""
-    rate = 0.5 * float(np.log(gaps[-3] / gaps[-1]))
+    """At the rate of the last few passes."""
+    rate = float(np.log(gaps[-1 - tuning.RATE_PASSES] / gaps[-1])) / tuning.RATE_PASSES
     return float(np.log(gaps[-1] / target)) / rate if rate > 0.0 else np.inf

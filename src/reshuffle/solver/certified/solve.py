@@ -16,12 +16,17 @@ from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
 from reshuffle.solver.certified import tuning
 from reshuffle.solver.certified.newton import newton
-from reshuffle.solver.certified.progress import Baseline, Progress, Solution
+from reshuffle.solver.certified.progress import TINY, Baseline, Progress, Solution
 from reshuffle.solver.certified.row_span import RowSpan
 from reshuffle.solver.certified.sdca import sdca
 from reshuffle.validation import starting_point, whole_number
 
 Vector = NDArray[np.float64]
+
+_ROUNDED = 1e-10  # of f: a gain as small as this has lost most of its digits to rounding
+_ROUNDED_LABELS = 1e-12  # of f at zero: the same where f is nearly zero because an intercept alone fits, but labels are large
+_FARTHEST = 1e6  # an intercept beyond this belongs to a loss that falls for ever
+_NEAR = 1e-6  # accuracy of the intercept, on which f depends by the square
 
 
 def solve(
@@ -83,7 +88,7 @@ def baseline(problem: Problem) -> Baseline:
     """The intercept that is best alone, if there is one."""
     zero = problem.objective_at(np.zeros(problem.n), np.zeros(problem.dimension))
     if not problem.fit_intercept:
-        return Baseline(0.0, zero, 1e-10 * zero + 1e-300)
+        return Baseline(0.0, zero, _ROUNDED * zero + TINY)
     labels, inverse = np.unique(problem.labels, return_inverse=True)
     weights = np.bincount(inverse, weights=problem.sample_weight)
     alone = Problem(np.zeros((labels.size, 1)), labels, loss=problem.loss)
@@ -92,15 +97,15 @@ def baseline(problem: Problem) -> Baseline:
         return float(weights @ alone.duals(np.full(labels.size, b)))
 
     low, high = -1.0 - float(np.abs(labels).max()), 1.0 + float(np.abs(labels).max())
-    while slope(low) > 0.0 and low > -1e6:
+    while slope(low) > 0.0 and low > -_FARTHEST:
         low *= 2.0
-    while slope(high) < 0.0 and high < 1e6:
+    while slope(high) < 0.0 and high < _FARTHEST:
         high *= 2.0
-    b = low if slope(low) >= 0.0 else high if slope(high) <= 0.0 else float(brentq(slope, low, high, xtol=1e-6, rtol=1e-6))
+    b = low if slope(low) >= 0.0 else high if slope(high) <= 0.0 else float(brentq(slope, low, high, xtol=_NEAR, rtol=_NEAR))
     f = float(weights @ alone.losses(np.full(labels.size, b))) / problem.n
-    return Baseline(b, f, 1e-10 * f + 1e-12 * zero + 1e-300)
+    return Baseline(b, f, _ROUNDED * f + _ROUNDED_LABELS * zero + TINY)
 
 
 def _width(problem: Problem, reference: Baseline) -> float:
     """About the size of a residual: margins of classes are near one, and the baseline's loss says how far others are off."""
-    return 1.0 if problem.loss.task == "classification" else max(reference.f, reference.floor)
+    return tuning.FIRST_WIDTH * (1.0 if problem.loss.task == "classification" else max(reference.f, reference.floor))
