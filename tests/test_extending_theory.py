@@ -89,4 +89,4 @@ def test_a_new_theorem_is_one_entry(problem, new_orders):
 def test_what_is_not_known_is_refused(problem):
     with pytest.raises(ValueError, match="order='reversed' is not known; use one of rr, so, ig or a permutation array"):
         rs.minimize(problem, order="reversed")
-    assert describe("reversed") == describe("given") == "a given order"
+    assert (describe("reversed"), describe("given")) == ("reversed", "a given order")
