@@ -461,6 +461,17 @@ def ordered_pass(
 
 
 @jit(fastmath=_REASSOCIATE)
+def ordered(
+    A: Any, scale: Any, ones: float, visit: Any, scattered: bool, b: int, v: Any, state: Any, state_ones: Any, out: Any
+) -> None:
+    """Both passes in one call: threads that come back to Python wait for each other there."""
+    state[:] = 0.0
+    state_ones[:] = 0.0
+    later_sum(A, scale, ones, v, state, state_ones)
+    ordered_pass(A, scale, ones, visit, scattered, 0, b, v, state, state_ones, out)
+
+
+@jit(fastmath=_REASSOCIATE)
 def batched(A: Any, scale: Any, ones: float, members: Any, starts: Any, v: Any, work: Any, out: Any) -> None:
     """out_p = a_p . sum of v_q a_q over the q of p's own batch; batch g is members[starts[g]:starts[g + 1]]. `work` is zero before
     and after.

@@ -265,7 +265,7 @@ class SparseRows(MemoryRows):
         if not hasattr(room, "copy"):  # a set of arrays for each thread, used again by its next permutation
             room.copy = np.empty_like(source[0]), *(np.empty(self.entries, kind) for kind in kinds)
         kernels.gather(source, order, ahead, *room.copy)
-        return ArrangedMemory(self, room.copy, scale[order], self._everything, batch_size)
+        return ArrangedMemory(self, room.copy, scale.take(order), self._everything, batch_size)  # take, unlike [], lets threads run
 
 
 class DenseRows(MemoryRows):
@@ -358,15 +358,12 @@ class WeightedMemory:
 class ArrangedMemory:
     def __init__(self, rows: MemoryRows, A: Any, scale: Vector, visit: Integers, batch_size: int) -> None:
         self.visit = visit
-        self._A, self._scale, self._ones, self._batch_size = A, scale, float(rows.intercept), batch_size
+        self._rows, self._batch_size = (A, scale, float(rows.intercept)), batch_size
         self._scattered = visit is not rows._everything
         self._state, self._state_ones, self._work = rows._layout(np.empty((2, rows.d))), np.empty(2), np.zeros(rows.d)
 
     def ordered(self, v: Vector, out: Vector) -> None:
-        self._state[:], self._state_ones[:] = 0.0, 0.0
-        state = (v, self._state, self._state_ones)
-        kernels.later_sum(self._A, self._scale, self._ones, *state)
-        kernels.ordered_pass(self._A, self._scale, self._ones, self.visit, self._scattered, 0, self._batch_size, *state, out)
+        kernels.ordered(*self._rows, self.visit, self._scattered, self._batch_size, v, self._state, self._state_ones, out)
 
     def batched(self, members: Integers, starts: Integers, v: Vector, out: Vector) -> None:
-        kernels.batched(self._A, self._scale, self._ones, members, starts, v, self._work, out)
+        kernels.batched(*self._rows, members, starts, v, self._work, out)

@@ -114,7 +114,7 @@ class Permutations:
             start = generator(shared.order.seed, permutation, Stream.START).standard_normal(order.size)
             return lanczos.upper_bound(arranged.ordered, start, slack=shared.tol, failure_probability=shared.share)
         start = np.empty(order.size)
-        start[arranged.visit] = self._profile * shared.mix[order]
+        start[arranged.visit] = self._profile * shared.mix.take(order)
         return lanczos.top_eigenvalue(arranged.ordered, start, tol=shared.tol)
 
     def _largest_batch(self, arranged: Arranged, order: Any, permutation: int) -> tuple[float, float]:
