@@ -98,8 +98,8 @@ def one_dataset(X: Any) -> dict[str, float]:
         measured.constants_of,
         repeats=15 if X.nnz > 5e6 else 41,
     )
-    count = max(20, min(1000, int(4.0 / permutation)))
-    one, two = side_by_side(*(lambda k, jobs=jobs: rs.constants(X, permutations=count, jobs=jobs) for jobs in (1, 2)), repeats=3)
+    count = max(20, min(1000, int(3.0 / permutation)))
+    one, two = side_by_side(*(lambda k, jobs=jobs: rs.constants(X, permutations=count, jobs=jobs) for jobs in (1, 2)), repeats=5)
     return {
         "n": n,
         "nnz": X.nnz,

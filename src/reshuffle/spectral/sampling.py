@@ -26,6 +26,8 @@ from reshuffle.spectral.result import LipschitzConstants, SmoothConstants
 from reshuffle.validation import whole_number
 
 _DEFAULT_TOL = 1e-4
+# Small permutations are handed to threads a few at a time: handing one over takes as long as a small one does.
+_ENTRIES_A_TASK, _MOST_A_TASK = 1 << 21, 16
 _DEFAULT_SLACK = 1e-2  # of an upper bound: 1e-4 would take ten times the products
 
 
@@ -164,22 +166,38 @@ def _measure_all(
     for entry in journal.done if journal is not None else ():
         if entry["permutation"] < requested:
             keep(Sample(*(entry[name] for name in names)))
+    missing = [k for k in range(requested) if k not in done]
+    each = min(max(_ENTRIES_A_TASK // max(orders.shared.problem.rows.entries, 1), 1), _MOST_A_TASK)
     pool = ThreadPoolExecutor(max_workers=min(jobs, requested))
     try:
-        missing = [k for k in range(requested) if k not in done]
         # In turn, not by as_completed: that locks every future at once, and Ctrl-C there leaves them locked for good.
-        for future in [pool.submit(orders.constants_of, k) for k in missing]:
-            sample = future.result()
-            if journal is not None:
-                values = (sample.permutation, sample.hat, sample.til, sample.products, sample.residual)
-                journal.append(dict(zip(names, values, strict=True)))
-            keep(sample)
+        tasks = [missing[start : start + each] for start in range(0, len(missing), each)]
+        for future in [pool.submit(_several, orders, task) for task in tasks]:
+            samples, error = future.result()
+            for sample in samples:
+                if journal is not None:
+                    values = (sample.permutation, sample.hat, sample.til, sample.products, sample.residual)
+                    journal.append(dict(zip(names, values, strict=True)))
+                keep(sample)
+            if error is not None:
+                raise error
     except KeyboardInterrupt:
         if not done:
             raise
     finally:
         pool.shutdown(cancel_futures=True)
     return [done[k] for k in sorted(done)]
+
+
+def _several(orders: Permutations, numbers: list[int]) -> tuple[list[Sample], BaseException | None]:
+    """The constants of these permutations, as far as they could be had."""
+    samples = []
+    try:
+        for number in numbers:
+            samples.append(orders.constants_of(number))
+    except BaseException as error:
+        return samples, error
+    return samples, None
 
 
 def _warn_of_residual(residual: float, tol: float) -> None:
