@@ -31,15 +31,7 @@ def careful(curvature: float, slope: float, off: float, care: float) -> float:
 
 @jit()
 def models(
-    derivative: Any,
-    curvature: Any,
-    parameter: float,
-    labels: Any,
-    weights: Any,
-    z: Any,
-    care: float,
-    slopes: Any,
-    curvatures: Any,
+    derivative: Any, curvature: Any, parameter: float, labels: Any, weights: Any, z: Any, care: float, slopes: Any, curvatures: Any
 ) -> None:
     """The weighted slope and curvature of each loss at its margin."""
     for i in range(z.size):

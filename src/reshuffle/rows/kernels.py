@@ -419,17 +419,7 @@ def later_sum(A: Any, scale: Any, ones: float, v: Any, state: Any, state_ones: A
 
 @jit(fastmath=_REASSOCIATE)
 def ordered_pass(
-    A: Any,
-    scale: Any,
-    ones: float,
-    visit: Any,
-    scattered: bool,
-    first: int,
-    b: int,
-    v: Any,
-    state: Any,
-    state_ones: Any,
-    out: Any,
+    A: Any, scale: Any, ones: float, visit: Any, scattered: bool, first: int, b: int, v: Any, state: Any, state_ones: Any, out: Any
 ) -> None:
     """out_p = a_p . (U + t_p R): U sums t_q v_q a_q over the rows gone by, R sums v_q a_q over those to come. The second pass.
 

@@ -25,13 +25,7 @@ class LargestBatch:
 
 
 def largest_batch(
-    arranged: Arranged,
-    traces: Vector,
-    start: Vector,
-    *,
-    batch_size: int,
-    tol: float,
-    failure_probability: float | None = None,
+    arranged: Arranged, traces: Vector, start: Vector, *, batch_size: int, tol: float, failure_probability: float | None = None
 ) -> LargestBatch:
     """`traces` holds sum_i L_i|a_i|^2 of each batch; `start` has an entry a position.
 
@@ -88,11 +82,7 @@ class _Live:
         if not chosen.all() or not self._alphas:
             rows = np.repeat(chosen, self._sizes)
             self._members, self._v, self._previous = self._members[rows], self._v[rows], self._previous[rows]
-            self._sizes, self._traces, self._beta = (
-                self._sizes[chosen],
-                self._traces[chosen],
-                self._beta[chosen],
-            )
+            self._sizes, self._traces, self._beta = (self._sizes[chosen], self._traces[chosen], self._beta[chosen])
             self._alphas = [alpha[chosen] for alpha in self._alphas]
             self._betas = [beta[chosen] for beta in self._betas]
             self._batch = np.repeat(np.arange(self._sizes.size), self._sizes)

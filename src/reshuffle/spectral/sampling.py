@@ -144,11 +144,7 @@ def _result(orders: Permutations, samples: list[Sample], requested: int, failure
 
 
 def _measure_all(
-    orders: Permutations,
-    requested: int,
-    jobs: int,
-    journal: Journal | None,
-    callback: Callable[[Sample], None] | None,
+    orders: Permutations, requested: int, jobs: int, journal: Journal | None, callback: Callable[[Sample], None] | None
 ) -> list[Sample]:
     done: dict[int, Sample] = {}
 
@@ -157,12 +153,7 @@ def _measure_all(
         if callback is not None:
             callback(sample)
 
-    names = (
-        "permutation",
-        *(("lhat", "ltil") if orders.shared.smooth else ("ghat", "gtil")),
-        "products",
-        "residual",
-    )
+    names = ("permutation", *(("lhat", "ltil") if orders.shared.smooth else ("ghat", "gtil")), "products", "residual")
     for entry in journal.done if journal is not None else ():
         if entry["permutation"] < requested:
             keep(Sample(*(entry[name] for name in names)))
