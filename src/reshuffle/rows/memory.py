@@ -171,7 +171,11 @@ class MemoryRows(Rows):
     def _weighted(self, scale: Vector) -> "WeightedMemory":
         return WeightedMemory(self, scale)
 
-    def _arranged(self, scale: Vector, order: Integers, batch_size: int, room: threading.local) -> "ArrangedMemory":
+    def _copies(self) -> Any:
+        """What copies in visiting order are made from, and how; None where rows are read in place."""
+        return None
+
+    def _arranged(self, scale: Vector, order: Integers, batch_size: int, copies: Any, room: threading.local) -> "ArrangedMemory":
         return ArrangedMemory(self, self.A, scale, order, batch_size)
 
 
@@ -240,9 +244,10 @@ class SparseRows(MemoryRows):
     def _layout(self, state: Vector) -> Vector:
         return np.ascontiguousarray(state.T)
 
-    @cached_property
-    def _compact(self) -> Any:
-        """The arrays in the smallest types that hold them exactly; None where copies of them would take too much memory."""
+    def _copies(self) -> Any:
+        """Arrays to copy from, the smallest types that hold them exactly, and whether to ask for rows ahead; None where copies
+        would take too much memory.
+        """
         indptr, indices, values = self.A
         block = 1 << 16
         blocks = (values[start : start + block] for start in range(0, values.size, block))
@@ -258,10 +263,10 @@ class SparseRows(MemoryRows):
         compact = single and (held + copy <= room or copy <= _SMALL_COPY)
         return ((indptr, indices.astype(kinds[0]), values.astype(kinds[1])) if compact else self.A), kinds, not compact
 
-    def _arranged(self, scale: Vector, order: Integers, batch_size: int, room: threading.local) -> "ArrangedMemory":
-        if self._compact is None or batch_size == self.n:  # one batch has no order, so a copy would gain nothing
-            return super()._arranged(scale, order, batch_size, room)
-        source, kinds, ahead = self._compact
+    def _arranged(self, scale: Vector, order: Integers, batch_size: int, copies: Any, room: threading.local) -> "ArrangedMemory":
+        if copies is None or batch_size == self.n:  # one batch has no order, so a copy would gain nothing
+            return super()._arranged(scale, order, batch_size, copies, room)
+        source, kinds, ahead = copies
         if not hasattr(room, "copy"):  # a set of arrays for each thread, used again by its next permutation
             room.copy = np.empty_like(source[0]), *(np.empty(self.entries, kind) for kind in kinds)
         kernels.gather(source, order, ahead, *room.copy)
@@ -349,10 +354,10 @@ class WeightedMemory:
     """The rows scale_i a_i, copied into visiting order where the storage gains from it."""
 
     def __init__(self, rows: MemoryRows, scale: Vector) -> None:
-        self._rows, self._scale, self._room = rows, scale, threading.local()
+        self._rows, self._scale, self._copies, self._room = rows, scale, rows._copies(), threading.local()
 
     def arrange(self, order: Integers, batch_size: int) -> "ArrangedMemory":
-        return self._rows._arranged(self._scale, order, batch_size, self._room)
+        return self._rows._arranged(self._scale, order, batch_size, self._copies, self._room)
 
 
 class ArrangedMemory:
