@@ -274,3 +274,15 @@ def test_a_file_system_without_locks_refuses_nobody(tmp_path, monkeypatch):
         journal.append({"permutation": 0})
     assert (tmp_path / "run.jsonl").read_text() == '{"reshuffle": "1"}\n{"permutation": 0}\n'
     assert names_in(tmp_path) == ["run.jsonl"]
+
+
+def test_every_digit_of_a_loss_counts(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((20, 3)), rng.standard_normal(20)
+    one, other = (rs.Problem(X, y, loss=f"huber:{delta}") for delta in ("0.1234561", "0.1234559"))
+    rs.constants(one, permutations=1, out=tmp_path / "j.jsonl")
+    rs.minimize(one, epochs=1, step_size=0.1, checkpoint=tmp_path / "c.npz")
+    with pytest.raises(ValueError, match=r"made with other settings: loss is .*0\.1234561"):
+        rs.constants(other, permutations=1, out=tmp_path / "j.jsonl")
+    with pytest.raises(ValueError, match=r"made with other settings: loss is .*0\.1234561"):
+        rs.minimize(other, epochs=1, step_size=0.1, checkpoint=tmp_path / "c.npz")
