@@ -23,7 +23,10 @@ from reshuffle._compiled import jit, prefetch
 HALF = np.float32(2.0**112)  #: what is left between the exponents of float16 and float32 once the bits have been moved
 _CONTRACT = {"contract"}
 _REASSOCIATE = {"contract", "reassoc", "nsz"}
-_NEAR, _FAR = 4, 12  # rows ahead whose entries, and whose place, are asked for: 40 % of a pass in random order
+_NEAR, _FAR = (
+    4,
+    12,
+)  # rows ahead whose entries, and whose place, are asked for; without, a scattered pass takes 1.0 to 1.26 times as long
 _SMALLEST_SCALE = 1e-9  # of x inside an epoch, before it is multiplied in
 
 
@@ -171,7 +174,8 @@ def _dense_move(A: Any, i: Any, t: Any, to_u: Any, to_r: Any, state: Any) -> Any
 
 
 #: (A, i, t, to_u, to_r, state): a_i'(U + t R), and U += to_u a_i, R += to_r a_i while the row is at hand. Sparse rows keep U and R
-#: of a feature in one cache line, dense ones apart, so that sums run in vectors: either way round is 1.3 times slower.
+#: of a feature in one cache line (apart, a product takes 1.06 and 1.14 times as long on two sets of text, 0.92 on a9a), dense ones
+#: apart, so that sums run in vectors (side by side, 2.3 to 4 times as long).
 row_move = _row(_sparse_move, _dense_move)
 later_rows = _row(lambda A, state: state[:, 1], lambda A, state: state[1])  #: (A, state): R
 
@@ -290,7 +294,7 @@ def curved_squares(A: Any, rows: Any, curvatures: Any, has_intercept: bool, out:
 @jit(fastmath=_REASSOCIATE)
 def sparse_hessian(A: Any, rows: Any, curvatures: Any, has_intercept: bool, H: Any) -> None:
     """The lower triangle of A' diag(curvatures) A over these rows, whose indices rise along each row. A dense matrix goes through
-    BLAS in chunks instead, 9 times faster than this loop at d = 784.
+    BLAS in chunks instead, 19 times faster than this loop at d = 784.
     """
     indptr, indices, values = A
     every, last = rows.size == 0, H.shape[0] - 1

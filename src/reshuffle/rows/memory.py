@@ -217,8 +217,10 @@ class SparseRows(MemoryRows):
         return SparseRows(sp.csr_array(self.matrix @ sp.diags_array(factors))).with_intercept(self.intercept)
 
     def widened(self, d: int) -> Any:
+        if d <= self.d:
+            return self.matrix
         X = self.matrix.copy()
-        X.resize((self.n, max(d, self.d)))
+        X.resize((self.n, d))
         return X
 
     def csr(self) -> Any:
