@@ -1,5 +1,5 @@
-"""Lemma 5, sampling without replacement, over all permutations, and what the theorems make of it: R_pi = 1/(nb) sum_i |P_{b(i-1)}|^2,
-where P_s sums the gradients at the minimum over the first s samples of the order.
+"""Lemma 5, sampling without replacement, over all permutations, and what the theorems make of it:
+R_pi = 1/(nb) sum_i |P_{b(i-1)}|^2, where P_s sums the gradients at the minimum over the first s samples of the order.
 """
 
 from itertools import permutations
@@ -38,7 +38,9 @@ def some_gradients(n, seed=0):
     """At the minimum of a weighted and regularised problem; and its sigma."""
     rng = np.random.default_rng([n, seed])
     A = rng.standard_normal((n, 2))
-    problem = rs.Problem(A, np.sign(rng.standard_normal(n)), loss="logistic", alpha=0.05, sample_weight=np.exp(rng.standard_normal(n)))
+    problem = rs.Problem(
+        A, np.sign(rng.standard_normal(n)), loss="logistic", alpha=0.05, sample_weight=np.exp(rng.standard_normal(n))
+    )
     optimum = theory.measure(problem)
     return gradients(problem, A, optimum.x), optimum.sigma
 
@@ -75,7 +77,9 @@ def test_the_bound_of_every_order_is_reached_by_two_kinds_of_samples(n):
         squares = squared_prefixes(g, all_orders(n))[:, s]
         assert squares.max() == squares[0] == pytest.approx(s * (n - s) * np.mean(g**2))
         if n <= 2 * s:  # two batches, and one prefix to count
-            assert discrepancies(g, np.arange(n)[None], s)[0] == pytest.approx((n - 1) * theory.variance_factor(n, s) * np.mean(g**2))
+            assert discrepancies(g, np.arange(n)[None], s)[0] == pytest.approx(
+                (n - 1) * theory.variance_factor(n, s) * np.mean(g**2)
+            )
 
 
 @pytest.mark.parametrize(("n", "b"), [(n, b) for n, b in SIZES if n > b])
