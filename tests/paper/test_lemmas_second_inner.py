@@ -10,6 +10,7 @@ Three settings share the code: linear predictors with weights, the regulariser a
 
 from dataclasses import dataclass
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,12 +35,19 @@ class Setting:
     batches: list
     n: int
     b: int
-    hat: float  # by the library
-    til: float
+    c: Any  # the library's constants
 
     @property
     def m(self):
         return len(self.batches)
+
+    @property
+    def hat(self):
+        return float(self.c.hat[0])
+
+    @property
+    def til(self):
+        return float(self.c.til[0])
 
     def square(self, duals):
         """|y|^2 in the norm of the inverse weights."""
@@ -102,7 +110,7 @@ def setting(kind, n, b, *, tight="", seed=0, loss="squared", order=None):
         problem = rs.Problem(A, np.zeros(n), loss=loss, sample_weight=weights, alpha=alpha)
         c = rs.constants(problem, batch_size=b, order=order, tol=1e-10)
         rows, row_weights = block_rows(A, weights, alpha) if alpha else (A, weights**power)
-    return Setting(rows, row_weights, batches_of(order, b, len(rows) // n), n, b, float(c.hat[0]), float(c.til[0]))
+    return Setting(rows, row_weights, batches_of(order, b, len(rows) // n), n, b, c)
 
 
 def exact(kind, n, b, **options):
@@ -216,6 +224,22 @@ def worst_balanced(s, Q):
     return balanced @ top, np.sqrt(top @ balanced.T @ noise @ balanced @ top)
 
 
+@pytest.mark.parametrize("alpha", [0.0, 0.3])
+def test_the_optimum_has_the_noise_and_the_dual_norm_that_the_lemmas_speak_of(alpha):
+    """y* with the rows of the regulariser balances, and has sigma and |y*| as `measure` finds them."""
+    rng = np.random.default_rng(0)
+    A, weights = rng.standard_normal((9, 2)), np.exp(rng.standard_normal(9))
+    problem = rs.Problem(A, rng.standard_normal(9), loss="huber:0.5", alpha=alpha, sample_weight=weights)
+    optimum = theory.measure(problem)
+    duals = weights * problem.duals(problem.margins(optimum.x))
+    rows, smoothness = block_rows(A, problem.smoothness, alpha)
+    y_star = np.column_stack([duals, np.tile(np.sqrt(alpha) * optimum.x, (9, 1))]).ravel()
+    each = (rows * y_star[:, None]).reshape(9, -1, 2).sum(axis=1)
+    np.testing.assert_allclose(each.sum(axis=0), 0.0, atol=1e-7)
+    assert optimum.sigma**2 == pytest.approx(np.mean(np.sum(each**2, axis=1)), rel=1e-6)
+    assert optimum.dual_norm**2 == pytest.approx(np.sum(y_star**2 / smoothness), rel=1e-6)
+
+
 # --- the step at which the lemmas cancel
 
 
@@ -223,7 +247,7 @@ def worst_balanced(s, Q):
 def test_the_limit_of_the_step_is_where_lemma_1_just_pays_for_lemma_6(kind, n, b):
     """Lemma 1 has eta/(2n) |y - y*|^2 to pay for the eta^3 (m/b) Lhat Ltil |y - y*|^2 of Lemma 6: enough up to the limit."""
     s = exact(kind, n, b)
-    limit = theory.step_size_limit(n, b, s.hat, s.til)
+    limit = s.c.step_size_limit
     y_star = s.top(matrix_of_tails(s.A, s.batches))
     z = y_star / np.sqrt(s.weights)
 
@@ -279,12 +303,12 @@ def test_lemma_9_is_an_equality_at_the_worst_y_and_v(n, b):
     """T_2 <= eta^2 sqrt(Ghat Gtil)/beta (|y|^2 + |v - y|^2 / 4)."""
     s = exact("rows", n, b, loss="absolute")
     y = s.top(matrix_of_tails(s.A, s.batches))
-    price = ETA**2 * np.sqrt(s.hat * s.til) / theory.beta(n, b)
+    price = ETA**2 * s.c.gbar / theory.beta(n, b)
     v = s.worst_v(y, price / 4)
     assert s.t2(y, v) == same(price * s.square(y) + price / 4 * s.square(v - y))
     for seed in range(20):
         s = setting("rows", n, b, seed=seed, loss="absolute")
-        price = ETA**2 * np.sqrt(s.hat * s.til) / theory.beta(n, b)
+        price = ETA**2 * s.c.gbar / theory.beta(n, b)
         for y in (free(s, seed), s.top(matrix_of_tails(s.A, s.batches))):
             v = s.worst_v(y, price / 4)
             assert s.t2(y, v) <= (price * s.square(y) + price / 4 * s.square(v - y)) * (1 + 1e-9)
@@ -299,5 +323,5 @@ def test_what_theorem_3_makes_of_lemma_9_is_nearly_reached_by_signs(n, b):
     for signs in product([-1.0, 1.0], repeat=n):
         y = G * np.array(signs)
         worst = max(worst, s.t2(y, G * np.sign(s.pull(y))))
-    bound = ETA * theory.bound_lipschitz(n, b, steps=[ETA], gbar=np.sqrt(s.hat * s.til), distance=0.0)
+    bound = ETA * theory.bound_lipschitz(n, b, steps=[ETA], gbar=s.c.gbar, distance=0.0)
     assert 0.84 < worst / bound <= 1 + 1e-9  # 1 at b = n, 0.84 at b = 1: signs are no eigenvector
