@@ -50,3 +50,54 @@ def shuffled_sgd(A, y, loss, permutations, b, steps, x0, *, weights=None, alpha=
             x = x - step / b * (pull + len(batch) * alpha * shrunk * x)
         ends.append(x)
     return ends, duals
+
+
+# --- what the lemmas sum over an epoch
+#
+# They hold for block rows too: a sample has one row as a linear predictor, 1 + d with a regulariser, d as a function on R^d. The
+# rows of each batch are all that tells these apart.
+
+
+def batches_of(order, b, rows=1):
+    """The rows of each batch, where sample i has the rows i * rows, .., (i + 1) * rows - 1."""
+    return [(rows * order[k : k + b, None] + np.arange(rows)).ravel() for k in range(0, len(order), b)]
+
+
+def block_rows(A, smoothness, alpha):
+    """[a_i; sqrt(alpha) I] of every sample, one below the other, and the smoothness of each row: 1 in those of the regulariser."""
+    n, d = A.shape
+    blocks = np.concatenate([A[:, None], np.broadcast_to(np.sqrt(alpha) * np.eye(d), (n, d, d))], axis=1)
+    return blocks.reshape(-1, d), np.column_stack([smoothness, np.ones((n, d))]).ravel()
+
+
+def points_of(A, duals, batches, step_by_b, x):
+    """x_{k-1,1}, .., x_{k-1,m+1}: line 7 alone, for any dual values."""
+    points = [x]
+    for B in batches:
+        points.append(points[-1] - step_by_b * A[B].T @ duals[B])
+    return points
+
+
+def later_moves(A, duals, batches, step_by_b):
+    """A^(i) (x_k - x_{k-1,i}) in the rows of each batch i, for any dual values."""
+    points, out = points_of(A, duals, batches, step_by_b, np.zeros(A.shape[1])), np.empty(len(A))
+    for B, x in zip(batches, points, strict=False):
+        out[B] = A[B] @ (points[-1] - x)
+    return out
+
+
+def matrix_of_tails(A, batches):
+    """sum_j I_{b(j-1) up} A A' I_{b(j-1) up}, rows and columns as they lie in A."""
+    total = np.zeros((len(A), len(A)))
+    for i in range(len(batches)):
+        rows = np.concatenate(batches[i:])
+        total[np.ix_(rows, rows)] += A[rows] @ A[rows].T
+    return total
+
+
+def matrix_of_batches(A, batches):
+    """sum_j I_(j) A A' I_(j), rows and columns as they lie in A."""
+    total = np.zeros((len(A), len(A)))
+    for rows in batches:
+        total[np.ix_(rows, rows)] = A[rows] @ A[rows].T
+    return total
