@@ -257,15 +257,16 @@ def predict(
 
 @app.command()
 def reproduce(
-    target: Annotated[str, typer.Argument(help="table1, table2, figure1, figure2, figure3 or all.")],
+    target: Annotated[str, typer.Argument(help="table1, table2, chain, figure1, figure2, figure3 or all.")],
+    sources: Annotated[list[str] | None, typer.Argument(help="Files or names of datasets.  [default: those of the paper]")] = None,
     permutations: Annotated[int, typer.Option(help="Of each dataset in table2 and figure3.")] = 1000,
     data: Annotated[Path | None, typer.Option(help="Folder with datasets.  [default: $RESHUFFLE_DATA, then the cache]")] = None,
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and journals.")] = Path("reproduced"),
     jobs: Jobs = None,
     seed: Seed = 0,
-    dataset: Annotated[str, typer.Option(help="table1: a file or a named dataset.")] = "breast_cancer",
     loss: Annotated[str, typer.Option(help="table1: the loss.")] = "logistic",
     alpha: Annotated[float, typer.Option(help="table1: weight of the regulariser.")] = 1e-3,
+    batch_size: Annotated[int, typer.Option(help="table1: samples in a step.")] = 1,
 ) -> None:
     """The paper's tables and figures from real data, with the paper's numbers beside ours. A stopped job goes on where it was."""
     from reshuffle import experiments
@@ -274,7 +275,7 @@ def reproduce(
     with _progress("measuring", "share") as update, _plain_warnings():
         options |= {"start": lambda cost: update(total=cost), "advance": lambda cost: update(advance=cost)}
         try:
-            outcome = experiments.reproduce(target, dataset=dataset, loss=loss, alpha=alpha, **options)
+            outcome = experiments.reproduce(target, sources or (), loss=loss, alpha=alpha, batch_size=batch_size, **options)
         except KeyboardInterrupt:
             _say(f"reshuffle: interrupted; the same command goes on from the journals in {out / 'journals'}")
             raise typer.Exit(130) from None

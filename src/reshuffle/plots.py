@@ -1,7 +1,9 @@
-"""Matplotlib as this project uses it: one style, readable at the width of a column, colours that colour-blind readers can tell
-apart. Draw inside `with plots.style():`, which leaves the user's own settings alone.
+"""Matplotlib as this project uses it: one style, readable at the width of a column, in the type that LaTeX sets mathematics in
+(matplotlib brings it: no LaTeX is needed), colours that colour-blind readers can tell apart. Draw inside `with plots.style():`,
+which leaves the user's own settings alone.
 """
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +14,16 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#0
 COLUMN = 3.4  #: inches
 
 _STYLE = {
+    "font.family": "serif",
+    "font.serif": ["STIXGeneral"],  # the Computer Modern of matplotlib has an accent in the place of _
+    "mathtext.fontset": "cm",
+    "axes.formatter.use_mathtext": True,
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.labelsize": 8,
     "legend.fontsize": 7,
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.alpha": 0.25,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -31,6 +38,7 @@ def style() -> Iterator[None]:
     except ImportError:
         raise ImportError('figures need matplotlib: pip install "reshuffle[plots]"') from None
     matplotlib.use("Agg")
+    logging.getLogger("fontTools").setLevel(logging.ERROR)  # it finds the dates inside Computer Modern odd, font by font
     with matplotlib.rc_context(_STYLE):
         yield
 

@@ -2,46 +2,75 @@
 interrupted job goes on where it was and a table and a figure that need the same permutations share them.
 """
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import isqrt
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from reshuffle.data import load_named
-from reshuffle.data.registry import get_dataset
+from reshuffle.data import Data, load, load_named
+from reshuffle.data.bundled import NAMES
+from reshuffle.data.registry import DATASETS, locate
 from reshuffle.spectral import Sample, SmoothConstants, constants
+
+ROOT = "sqrt"  #: stands for the batch size √n, which is not known before the data is read
+_ENDINGS = (".gz", ".bz2", ".xz", ".npz", ".npy", ".csv", ".parquet", ".svm", ".libsvm", ".txt")  # that are no part of a name
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A dataset by name, or Gaussian data of a size and number (`gaussian` is then n, d, number)."""
+    """Data that is read when its turn comes."""
 
     name: str
-    gaussian: tuple[int, int, int] | None = None
+    entries: float  #: about how many, for the estimate of the time left
+    load: Callable[[], Data]
 
-    @property
-    def entries(self) -> int:
-        """For the estimate of the time left; n d is far too much for sparse data, but data is alike within a job."""
-        if self.gaussian is not None:
-            return self.gaussian[0] * self.gaussian[1]
-        dataset = get_dataset(self.name)
-        return dataset.n * min(dataset.d, 200)
 
-    def load(self, data: Path | None) -> Any:
-        if self.gaussian is None:
-            return load_named(self.name, data).X
-        n, d, number = self.gaussian
-        return np.random.default_rng([n, d, number]).standard_normal((n, d))
+def gaussian(n: int, d: int, number: int) -> Matrix:
+    name = f"gaussian-{n}x{d}-{number}"
+    return Matrix(name, n * d, lambda: Data(np.random.default_rng([n, d, number]).standard_normal((n, d)), None, name))
+
+
+def datasets(sources: Sequence[str | Path], folder: Path | None) -> list[Matrix]:
+    """Files, datasets of the paper that are present, and datasets of scikit-learn."""
+    found = [_dataset(source, folder) for source in sources]
+    for name, times in Counter(matrix.name for matrix in found).items():
+        if times > 1:
+            raise ValueError(f"{times} of the datasets are called {name!r}; their rows need names of their own: rename a file")
+    return found
+
+
+def _dataset(source: str | Path, folder: Path | None) -> Matrix:
+    name, path = str(source), Path(source).expanduser()
+    if path.is_file():
+        return Matrix(_stem(path), _entries(path), lambda: load(path))
+    if name in DATASETS and (place := locate(name, folder)) is not None:
+        return Matrix(name, _entries(place), lambda: load_named(name, folder))
+    if name in NAMES:
+        return Matrix(name, 1e4, lambda: load(name))
+    remedy = f"get it with: reshuffle datasets fetch {name}" if name in DATASETS else f"name a file, or one of {', '.join(NAMES)}"
+    raise FileNotFoundError(f"there is no dataset {name!r}; {remedy}")
+
+
+def _stem(path: Path) -> str:
+    """The name of a file without its endings; that of the dataset where the paper has one whose file is called so."""
+    while path.suffix in _ENDINGS:
+        path = path.with_suffix("")
+    return next((dataset.name for dataset in DATASETS.values() if path.name in dataset.aliases), path.name)
+
+
+def _entries(path: Path) -> float:
+    return path.stat().st_size / 4
 
 
 @dataclass(frozen=True)
 class Task:
-    """Constants of a matrix at a batch size, over `permutations` random orders or in the order of the file."""
+    """Constants of a matrix at a batch size (at most n), over `permutations` random orders or in the order of the file."""
 
     matrix: Matrix
-    batch_size: int = 1
+    batch_size: int | str = 1
     order: str = "rr"
     permutations: int = 1000
 
@@ -53,19 +82,17 @@ class Task:
     def cost(self) -> float:
         return self.permutations * self.matrix.entries * (1.0 if self.batch_size == 1 else 3.0)
 
+    def batch_size_of(self, n: int) -> int:
+        return min(self.batch_size, n) if isinstance(self.batch_size, int) else isqrt(n)
+
 
 Results = dict[str, SmoothConstants]
-
-
-def gaussian(n: int, d: int, number: int) -> Matrix:
-    return Matrix(f"gaussian-{n}x{d}-{number}", (n, d, number))
 
 
 def measure_all(
     tasks: Iterable[Task],
     *,
     journals: Path,
-    data: Path | None,
     seed: int,
     jobs: int | None,
     advance: Callable[[float], None],
@@ -74,18 +101,18 @@ def measure_all(
     """Constants by the key of their task. A task that fails is told in `failures` and left out; the others go on."""
     journals.mkdir(parents=True, exist_ok=True)
     results: Results = {}
-    loaded: tuple[str, Any] = ("", None)
-    for task in sorted(tasks, key=lambda t: (t.matrix.name, t.batch_size, t.order)):
+    name, X = "", np.empty((0, 0))
+    for task in sorted(tasks, key=lambda t: (t.matrix.name, str(t.batch_size), t.order)):
 
         def count(sample: Sample, each: float = task.cost / task.permutations) -> None:
             advance(each)
 
         try:
-            if loaded[0] != task.matrix.name:
-                loaded = (task.matrix.name, task.matrix.load(data))
+            if name != task.matrix.name:
+                X, name = task.matrix.load().X, task.matrix.name
             results[task.key] = constants(
-                loaded[1],
-                batch_size=task.batch_size,
+                X,
+                batch_size=task.batch_size_of(X.shape[0]),
                 order=task.order,
                 permutations=task.permutations,
                 seed=seed,

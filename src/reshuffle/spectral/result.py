@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle import __version__
+from reshuffle.frames import frame
 from reshuffle.orders import describe
 from reshuffle.records import finite
 from reshuffle.theory import formulas
@@ -53,6 +54,7 @@ class Constants:
     l2 = property(lambda self: renamed("l2", "alpha", self.alpha, 0.0), doc="What `alpha` was called.")
 
     _REPORTED: ClassVar[tuple[str, ...]] = ()
+    _NAMES: ClassVar[tuple[str, str]] = ("hat", "til")  # of the two constants, for the loss at hand
 
     @property
     def permutations(self) -> int:
@@ -85,6 +87,11 @@ class Constants:
         accuracy = ("products_median", "residual_max", "seconds", "version")
         return {name: finite(getattr(self, name)) for name in (*settings, *self._REPORTED, *accuracy)}
 
+    def to_frame(self) -> Any:
+        """A pandas.DataFrame with a row for each permutation: its two constants, and how they were found."""
+        hat, til = self._NAMES
+        return frame({hat: self.hat, til: self.til, "products": self.products, "residual": self.residual}, index="permutation")
+
     def __repr__(self) -> str:
         return str(self)
 
@@ -115,6 +122,7 @@ class SmoothConstants(Constants):
     _STATISTICS = ("L", "lhat_mean", "lhat_std", "lhat_min", "lhat_max", "ltil_mean", "ltil_max")
     _RATIOS = ("l_over_lhat", "mean_l_over_lhat", "l_over_ltil", "full_gradient_constant", "predicted_lhat")
     _REPORTED = (*_STATISTICS, *_RATIOS, "step_size_limit", "safe_step_size_limit")
+    _NAMES = ("lhat", "ltil")
 
     lhat = property(lambda self: self.hat, doc="Lhat_pi of each permutation (equation 4 of the paper).")
     ltil = property(lambda self: self.til, doc="Ltil_pi of each permutation (equation 4 of the paper).")
@@ -182,6 +190,7 @@ class LipschitzConstants(Constants):
     _STATISTICS = ("G", "ghat_mean", "ghat_std", "ghat_min", "ghat_max", "gtil_mean", "gtil_max", "gbar")
     _RATIOS = ("g_squared_over_ghat", "g_squared_over_gtil", "full_gradient_constant", "predicted_ghat")
     _REPORTED = (*_STATISTICS, *_RATIOS, "step_size_factor")
+    _NAMES = ("ghat", "gtil")
 
     ghat = property(lambda self: self.hat, doc="Ghat_pi of each permutation.")
     gtil = property(lambda self: self.til, doc="Gtil_pi of each permutation.")
