@@ -16,7 +16,6 @@ import reshuffle as rs
 from reshuffle import theory
 from reshuffle.cli import main
 from reshuffle.losses import get_loss
-from reshuffle.optimum import NoMinimiserError
 from tests.solver.test_epochs import some_problem
 
 SMOOTH = ["squared", "huber:0.3", "smoothed_hinge:0.5", "squared_hinge"]
@@ -288,7 +287,7 @@ def test_separable_data_and_no_other_is_refused(seed, loss, n, d, intercept, spa
     weights = rng.random(n) + 0.1
     problem = rs.Problem(sp.csr_array(A) if sparse else A, y, loss=loss, fit_intercept=intercept, sample_weight=weights)
     if separable(rows, y):
-        with pytest.raises(NoMinimiserError, match=r"no minimiser on this data.*use alpha > 0"):
+        with pytest.raises(rs.NoMinimiserError, match=r"no minimiser on this data.*use alpha > 0"):
             theory.measure(problem)
     else:
         assert theory.measure(problem).gradient_norm < 1e-6
@@ -307,7 +306,7 @@ def test_the_command_line_says_in_one_line_that_there_is_no_minimiser(tmp_path, 
         assert "> 0 for 4 of 5" in err
         assert err.endswith("use alpha > 0\n")
     problem = rs.Problem([[1.0, 2.0], [-1.0, 0.0]], [1, -1])
-    with pytest.raises(NoMinimiserError):
+    with pytest.raises(rs.NoMinimiserError):
         rs.minimize(problem, step_size="budget", epochs=3)
     assert theory.measure(problem.replace(alpha=0.1)).distance > 0.0
 
