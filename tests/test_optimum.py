@@ -311,6 +311,11 @@ def test_the_command_line_says_in_one_line_that_there_is_no_minimiser(tmp_path, 
     assert theory.measure(problem.replace(alpha=0.1)).distance > 0.0
 
 
+def test_data_of_zeros_is_minimised_everywhere():
+    optimum = theory.measure(rs.Problem(np.zeros((4, 2)), [1, -1, 1, 1]), [3.0, -1.0])
+    assert (optimum.f, optimum.distance) == (pytest.approx(np.log(2.0)), 0.0)
+
+
 @pytest.mark.parametrize("loss", ["squared", "squared_hinge", "smoothed_hinge", "huber", DeadZone()])
 def test_losses_that_reach_their_least_value_are_never_refused(loss):
     optimum = theory.measure(rs.Problem([[1.0, 2.0], [2.0, 1.0], [-1.0, -1.0]], [1.0, 1.0, -1.0], loss=loss))

@@ -87,6 +87,8 @@ def _balanced_inside(problem: Problem, x: Vector) -> bool:
     lengths[lengths == 0.0] = 1.0
     values, vectors = np.linalg.eigh(gram / lengths / lengths[:, None])
     kept = values > _DEPENDENT * values[-1]
+    if not kept.any():  # data of zeros: f is constant
+        return True
     to_x = vectors[:, kept] / np.sqrt(values[kept]) / lengths[:, None]
     curvatures, axes = np.linalg.eigh(to_x.T @ hessian(problem, x) @ to_x)
     if not curvatures[0] > _CURVED * curvatures[-1]:
