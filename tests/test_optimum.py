@@ -16,6 +16,7 @@ import reshuffle as rs
 from reshuffle import theory
 from reshuffle.cli import main
 from reshuffle.losses import get_loss
+from reshuffle.optimum.existence import _balanced_inside
 from tests.solver.test_epochs import some_problem
 
 SMOOTH = ["squared", "huber:0.3", "smoothed_hinge:0.5", "squared_hinge"]
@@ -309,6 +310,15 @@ def test_the_command_line_says_in_one_line_that_there_is_no_minimiser(tmp_path, 
     with pytest.raises(rs.NoMinimiserError):
         rs.minimize(problem, step_size="budget", epochs=3)
     assert theory.measure(problem.replace(alpha=0.1)).distance > 0.0
+
+
+@pytest.mark.parametrize("far", [0.0, 1.0, 10.0, 30.0, 100.0])
+def test_no_point_of_separable_data_passes_for_one_near_a_minimiser(far):
+    """The second feature occurs in one row alone; the first is balanced, and its optimum known."""
+    problem = rs.Problem([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [1, 1, -1, 1])
+    assert not _balanced_inside(problem, np.array([np.log(2.0), far]))
+    both = rs.Problem([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], [1, 1, -1, 1, -1])
+    assert _balanced_inside(both, np.array([np.log(2.0), 0.0]))
 
 
 def test_data_of_zeros_is_minimised_everywhere():

@@ -22,6 +22,7 @@ Vector = NDArray[np.float64]
 
 _CURVED = 1e-9  # of the largest curvature: where the least is above, rounding cannot hide a direction
 _DEPENDENT = 1e-12  # of the largest eigenvalue of the Gram matrix: smaller ones are rounding
+_LEFT = 1e-3  # of the room that a dual had: on separable data Newton's step would take all of it, but for rounding
 _ROUNDING = 1e-6  # of a margin along v, whose entries are up to 1 in columns up to 1: HiGHS keeps its constraints to 1e-7
 
 
@@ -95,9 +96,11 @@ def _balanced_inside(problem: Problem, x: Vector) -> bool:
         return False
     step = to_x @ (axes @ ((axes.T @ (to_x.T @ problem.gradient(x))) / curvatures))
     z = problem.margins(x)
-    u = problem.duals(z) - problem.curvatures(z) * problem.margins(step)
+    before = problem.duals(z)
+    after = before - problem.curvatures(z) * problem.margins(step)
     low, high = problem.dual_bounds
-    return bool(np.all((low < u) & (u < high)))
+    room, left = (np.minimum(u - low, high - u) for u in (before, after))
+    return bool(np.all(left > _LEFT * room))
 
 
 def _best_direction(problem: Problem, downhill: Vector, endless: NDArray[np.bool_]) -> Vector:
