@@ -117,13 +117,13 @@ def test_run_takes_a_step_and_goes_on_from_a_checkpoint(tmp_path):
         (["--step-size", "fast"], "--step-size='fast' is neither", 2),
         (["--step-size", "-1"], "step_size is -1.0 in epoch 1", 2),
         (["--loss", "unit"], "has constants but no values", 2),
-        (["--loss", "hinge", "--alpha", "0.1"], "no theorem covers", 2),
+        (["--loss", "hinge"], "no theorem covers", 2),
         (["--loss", "squared", "--step-size", "1e9", "--no-bound"], "not finite after epoch 1 with step size 1e+09", 1),
         (["--average", "mean"], "average='mean' is not known", 2),
     ],
 )
 def test_mistakes_of_a_run_end_in_one_clear_line(arguments, complaint, status):
-    _, stderr = run("run", "breast_cancer", "--epochs", 2, *arguments, status=status)
+    _, stderr = run("run", "breast_cancer", "--alpha", 0.1, "--epochs", 2, *arguments, status=status)
     assert complaint in stderr
     assert "Traceback" not in stderr
     assert len(stderr.splitlines()) == 1

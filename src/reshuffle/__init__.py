@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from reshuffle.data import Data, load
     from reshuffle.duality import duality_gap
     from reshuffle.estimators import CertifiedClassifier, CertifiedRegressor, ShuffledSGDClassifier, ShuffledSGDRegressor
+    from reshuffle.optimum import NoMinimiserError
     from reshuffle.planning import Plan, plan
     from reshuffle.problem import Problem
     from reshuffle.reporting import Report, report
@@ -31,6 +32,7 @@ _HOMES = {
     "CertifiedRegressor": "estimators",
     "ShuffledSGDClassifier": "estimators",
     "ShuffledSGDRegressor": "estimators",
+    "NoMinimiserError": "optimum",
     "Plan": "planning",
     "plan": "planning",
     "Problem": "problem",
@@ -57,6 +59,7 @@ __all__ = [
     "DivergenceError",
     "Guarantee",
     "LipschitzConstants",
+    "NoMinimiserError",
     "Plan",
     "Problem",
     "Report",
