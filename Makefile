@@ -29,7 +29,6 @@ oldest:  ## pytest with the oldest versions that pyproject.toml allows, in .venv
 bench: $(STAMP)  ## ratios against peers; each prints one JSON object
 	$(BIN)/python benchmarks/constants.py
 	$(BIN)/python benchmarks/epochs.py
-	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/time_to_gap.py
 
 docs: $(DOCS)  ## the site, in docs/_build/html

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from reshuffle.estimators.base import LinearModel, Report, Trained, Vector
+from reshuffle.estimators.base import LinearModel, Report, Trained
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import Loss
 from reshuffle.problem import Problem
 from reshuffle.solver.certified import solve
 from reshuffle.validation import whole_number
+from reshuffle.vectors import Vector
 
 
 class _Certified(LinearModel):

@@ -12,8 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from reshuffle.estimators.base import Columns, LinearModel, Trained, counted_rows
 from reshuffle.losses import Logistic, get_loss
 from reshuffle.problem import Problem
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 
 def _has_probabilities(model: Any) -> bool:

@@ -3,13 +3,12 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from reshuffle.estimators.base import Columns, LinearModel, Trained, counted_rows
 from reshuffle.problem import Problem
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 
 class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import theory
 from reshuffle.epoch import Epoch
-from reshuffle.estimators.base import Columns, LinearModel, Report, Trained, Vector
+from reshuffle.estimators.base import Columns, LinearModel, Report, Trained
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import Loss
@@ -19,6 +19,7 @@ from reshuffle.solver.certified import solve
 from reshuffle.solver.shuffled import minimize
 from reshuffle.spectral import constants
 from reshuffle.validation import whole_number
+from reshuffle.vectors import Vector
 
 
 class _Shuffled(LinearModel):

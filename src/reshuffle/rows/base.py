@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.vectors import Vector
+
 if TYPE_CHECKING:
     from reshuffle.rows.memory import MemoryRows
 
-Vector = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
 
 # Forming the Gram matrix costs about n products of level 3 speed, which permutations then share. How many there are must not

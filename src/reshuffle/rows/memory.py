@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from reshuffle.rows import kernels
-from reshuffle.rows.base import DualStep, Integers, Rows, Step, Vector
+from reshuffle.rows.base import DualStep, Integers, Rows, Step
+from reshuffle.vectors import Vector
 
 DENSE_TYPES = (np.uint8, np.int8, np.uint16, np.int16, np.float16, np.float32, np.float64)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from reshuffle.duality import duality_gap
 from reshuffle.epoch import Epoch
@@ -28,8 +28,7 @@ from reshuffle.solver.run import DivergenceError, Run
 from reshuffle.solver.steps import StepSize, choose_steps
 from reshuffle.theory import find_theorem
 from reshuffle.validation import starting_point, whole_number
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 AVERAGES = ("epoch", "last", "suffix")
 

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from math import ceil, log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 from scipy.linalg.lapack import dstev
 
-from reshuffle.vectors import lanczos_step
+from reshuffle.vectors import Vector, lanczos_step
 
-Vector = NDArray[np.float64]
 Apply = Callable[[Vector, Vector], None]
 
 MAX_PRODUCTS = 1000
