@@ -110,8 +110,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
             return weights
         own = np.ones(numbers.size) if weights is None else weights
         if self.class_weight == "balanced":
-            balanced: Vector = own / np.bincount(numbers, own)[numbers]
-            return balanced
+            return own / np.bincount(numbers, own)[numbers]
         if not isinstance(self.class_weight, dict):
             raise ValueError(f"class_weight={self.class_weight!r} is not known; use 'balanced' or a dict from class to weight")
         names = classes.tolist()

@@ -54,9 +54,8 @@ class _Shuffled(LinearModel):
         return train
 
     def _rule(self, problem: Problem, seed: int) -> tuple[Order, int]:
-        return make_order(self.order, problem.n, seed), whole_number(
-            "batch_size", self.batch_size, 1, problem.n, "rows of the data"
-        )
+        batch_size = whole_number("batch_size", self.batch_size, 1, problem.n, "rows of the data")
+        return make_order(self.order, problem.n, seed), batch_size
 
     @property
     def _asks_theory(self) -> bool:
