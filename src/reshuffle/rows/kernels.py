@@ -26,7 +26,7 @@ from reshuffle._compiled import Kernel, jit, prefetch
 HALF = np.float32(2.0**112)  #: what is left between the exponents of float16 and float32 once the bits have been moved
 _CONTRACT = {"contract"}
 _REASSOCIATE = {"contract", "reassoc", "nsz"}
-_NEAR, _FAR = 4, 12  # rows ahead whose entries, and whose place, are asked for; without, an epoch takes 1.06 to 1.14 times as long
+_NEAR, _FAR = 4, 12  # rows ahead whose entries, and whose place, are asked for; without, an epoch takes 1.06 to 1.23 times as long
 _SMALLEST_SCALE = 1e-9  # of x inside an epoch, before it is multiplied in
 
 
@@ -59,7 +59,7 @@ def _half(A: Any, i: Any, k: Any) -> Any:
 
 
 # The entries of row i are those with k in range(begin(A, i), end(A, i)). k is unsigned, which spares numba's check for negative
-# ones: counted with signed integers, A x over sparse rows takes 1.5 to 2 times as long.
+# ones: counted with signed integers, A x over sparse rows takes 1.5 to 2.1 times as long.
 begin = _by_storage(lambda A, i: np.uint64(A[0][i]), lambda A, i: np.uint64(0))
 end = _by_storage(lambda A, i: np.uint64(A[0][i + 1]), lambda A, i: np.uint64(A[0].shape[1]))
 column = _by_storage(lambda A, k: A[1][k], lambda A, k: k)
@@ -95,7 +95,7 @@ def _dense_add_apart(A: Any, i: Any, factor: Any, x: Any) -> None:
 
 
 # For kernels that call a function of a loss: in one with such a call LLVM leaves loops over dense rows scalar, so they get
-# functions of their own (without, an epoch takes 2.6 to 3 times as long at d = 784, 0.8 to 0.9 at d = 22). Sparse ones stay.
+# functions of their own (without, an epoch takes 2.4 to 3.2 times as long at d = 784, 0.8 to 1 at d = 22). Sparse ones stay.
 row_dot_apart = _by_storage(lambda A, i, x: row_dot(A, i, x), lambda A, i, x: _dense_dot_apart(A, i, x))
 row_add_apart = _by_storage(
     lambda A, i, factor, x: row_add(A, i, factor, x), lambda A, i, factor, x: _dense_add_apart(A, i, factor, x)
@@ -154,8 +154,8 @@ def _dense_move(A: Any, i: Any, t: Any, to_u: Any, to_r: Any, state: Any) -> Any
 
 
 #: (A, i, t, to_u, to_r, state): a_i'(U + t R), and U += to_u a_i, R += to_r a_i while the row is at hand. Sparse rows keep U and R
-#: of a feature in one cache line (apart, a product takes 1.2 to 1.6 times as long on text, the same on short rows), dense ones
-#: apart, so that sums run in vectors (side by side, 1.8 to 3.3 times as long).
+#: of a feature in one cache line (apart, a product takes 1.2 to 1.7 times as long on text, the same on short rows), dense ones
+#: apart, so that sums run in vectors (side by side, 1.8 to 4 times as long).
 row_move = _by_storage(_sparse_move, _dense_move)
 later_rows = _by_storage(lambda A, state: state[:, 1], lambda A, state: state[1])  #: (A, state): R
 
@@ -249,7 +249,7 @@ def curved_squares(A: Any, rows: Any, curvatures: Any, has_intercept: bool, out:
 @jit(fastmath=_REASSOCIATE)
 def sparse_hessian(A: Any, rows: Any, curvatures: Any, has_intercept: bool, H: Any) -> None:
     """The lower triangle of A' diag(curvatures) A over these rows, whose indices rise along each row. A dense matrix goes through
-    BLAS in chunks instead, 17 times faster than this loop at d = 784.
+    BLAS in chunks instead, 16 to 17 times faster than this loop at d = 784.
     """
     _, indices, values = A
     every, last = rows.size == 0, H.shape[0] - 1
