@@ -10,12 +10,10 @@ two ends of the bracket are mixed.
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 
 from reshuffle.problem import Problem
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 
 def duality_gap(problem: Problem, x: Vector, dual: Vector | None = None) -> float | None:

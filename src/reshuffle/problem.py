@@ -14,9 +14,7 @@ from reshuffle.losses import Loss, get_loss, loops
 from reshuffle.losses.base import compiled
 from reshuffle.rows import Rows, as_rows
 from reshuffle.validation import labels_for, renamed, row_weights
-from reshuffle.vectors import dot
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector, dot
 
 
 class Problem:

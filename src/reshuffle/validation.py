@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.losses import Loss
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 
 def whole_number(name: str, value: Any, smallest: int, largest: int | None = None, what: str = "allowed") -> int:

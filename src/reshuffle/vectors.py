@@ -5,8 +5,11 @@ longer than it saves.
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reshuffle._compiled import jit
+
+Vector = NDArray[np.float64]
 
 _REASSOCIATE = {"contract", "reassoc", "nsz"}
 

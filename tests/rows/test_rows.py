@@ -135,14 +135,19 @@ def test_an_epoch_of_algorithm_1(storage, intercept, b):
         np.testing.assert_allclose(dual, duals, rtol=1e-9)
 
 
-def test_a_pass_of_sdca_maximises_the_dual_over_one_entry_after_the_other(storage):
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_pass_of_sdca_maximises_the_dual_over_one_entry_after_the_other(storage, intercept):
+    """An intercept with a pull of its own is one more feature, of size sqrt(intercept_pull / pull), with the others' pull."""
+    size = 1.7 * intercept
     y = np.where(np.random.default_rng(5).random(N) < 0.5, -1.0, 1.0)
-    p = rs.Problem(storage, y, alpha=0.5, sample_weight=np.random.default_rng(6).random(N) + 0.5)
-    pull, x, dual, order = 1.0 / (p.n * p.alpha), np.zeros(D), np.zeros(p.n), np.random.default_rng(0).permutation(p.n)
-    step = DualStep(compiled(p.loss, "prox"), 0.0, pull, 0.0)
+    A = np.column_stack([explicit(storage, False), np.full(N, size)])
+    p = rs.Problem(A, y, alpha=0.5, sample_weight=np.random.default_rng(6).random(N) + 0.5)
+    rows, pull, order = as_rows(storage).with_intercept(intercept), 1.0 / (p.n * p.alpha), np.random.default_rng(0).permutation(p.n)
+    x, dual, squares = np.zeros(rows.dimension), np.zeros(p.n), rows.squared_norms() - intercept
+    step = DualStep(compiled(p.loss, "prox"), 0.0, pull, pull * size**2)
     for i in order:
         before = p.dual_objective_along(dual)(1.0)
-        p.rows.sdca_epoch(np.array([i]), p.labels, p.sample_weight, p.squared_norms(), step, x, dual)
+        rows.sdca_epoch(np.array([i]), p.labels, p.sample_weight, squares, step, x, dual)
         best = p.dual_objective_along(dual)(1.0)
         if p.squared_norms()[i] == 0.0:
             continue  # a row of zeros moves nothing
@@ -151,7 +156,8 @@ def test_a_pass_of_sdca_maximises_the_dual_over_one_entry_after_the_other(storag
             other = dual.copy()
             other[i] = np.clip(other[i] + shift, *(bound[i] for bound in p.dual_bounds))
             assert p.dual_objective_along(other)(1.0) <= best + 1e-13
-        np.testing.assert_allclose(x, -pull * p.transposed(p.sample_weight * dual), rtol=1e-9, atol=1e-12)
+        expected = -pull * p.transposed(p.sample_weight * dual)
+        np.testing.assert_allclose(x, (expected * np.append(np.ones(D), size))[: x.size], rtol=1e-9, atol=1e-12)
 
 
 def test_a_hash_changes_with_every_entry(storage):

@@ -10,6 +10,7 @@ from reshuffle.data._files import kind
 from reshuffle.data.bundled import NAMES, read_bundled
 from reshuffle.data.registry import DATASETS, check_shape, get_dataset, locate
 from reshuffle.rows import in_memory
+from reshuffle.rows.memory import unchecked
 
 __all__ = ["READERS", "Data", "Reader", "load", "load_named"]
 
@@ -24,7 +25,7 @@ class Data:
     feature_names: list[str] | None = None  #: of the columns, where they have names
 
     def __str__(self) -> str:
-        return f"{self.name}: {in_memory(self.X)}" + ("" if self.y is not None else ", no labels")
+        return f"{self.name}: {unchecked(self.X)}" + ("" if self.y is not None else ", no labels")
 
     __repr__ = __str__
 

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from joblib import effective_n_jobs
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, column_or_1d
@@ -27,8 +26,8 @@ from reshuffle.losses import LOSSES, Loss, Task, get_loss
 from reshuffle.problem import Problem
 from reshuffle.rows import Rows
 from reshuffle.validation import whole_number
+from reshuffle.vectors import Vector
 
-Vector = NDArray[np.float64]
 Report = Callable[[Epoch], None]
 
 

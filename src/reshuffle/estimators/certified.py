@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from reshuffle.estimators.base import LinearModel, Report, Trained, Vector
+from reshuffle.estimators.base import LinearModel, Report, Trained
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import Loss
 from reshuffle.problem import Problem
 from reshuffle.solver.certified import solve
 from reshuffle.validation import whole_number
+from reshuffle.vectors import Vector
 
 
 class _Certified(LinearModel):
@@ -83,18 +84,9 @@ class CertifiedRegressor(_Certified, LinearRegressor):
     """Linear regression that needs no learning rate and says how far from the optimum it is: see `CertifiedClassifier`.
 
     loss : "squared", "huber", "absolute", "epsilon_insensitive", "quantile"; "huber:0.5" sets the parameter; or a `Loss`.
-    alpha : weight of the regulariser, above 0; it leaves the intercept alone.
-    tol : where to stop: (f - min f) / (f of the best constant prediction - min f) is certified to be at most this.
-    max_iter : passes over the data at most.
-    fit_intercept : whether to add b.
-    warm_start : start `fit` from the coefficients of the fit before, if their shape is right.
-    random_state : of the orders; a number gives the same model every time.
-    n_jobs : taken for likeness with the classifier; a regressor trains one predictor.
-    verbose : print a line for each pass.
-    callbacks : a function, or a list of them, called with the `Epoch` of each pass.
+    The other parameters are those of the classifier, without `class_weight`.
 
-    Fitted, it has `coef_` (d numbers), `intercept_`, `n_features_in_`, `feature_names_in_`, `n_iter_` (passes), `dual_gap_`
-    (certified: f - min f is at most this), `relative_gap_` (that, relative as in `tol`) and `history_` (an `Epoch` for each pass).
+    Fitted, it has the attributes of the classifier without `classes_`: `coef_` holds d numbers, `intercept_` is one.
     """
 
     def __init__(

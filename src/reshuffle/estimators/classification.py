@@ -12,8 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from reshuffle.estimators.base import Columns, LinearModel, Trained, counted_rows
 from reshuffle.losses import Logistic, get_loss
 from reshuffle.problem import Problem
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 
 def _has_probabilities(model: Any) -> bool:
@@ -111,8 +110,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
             return weights
         own = np.ones(numbers.size) if weights is None else weights
         if self.class_weight == "balanced":
-            balanced: Vector = own / np.bincount(numbers, own)[numbers]
-            return balanced
+            return own / np.bincount(numbers, own)[numbers]
         if not isinstance(self.class_weight, dict):
             raise ValueError(f"class_weight={self.class_weight!r} is not known; use 'balanced' or a dict from class to weight")
         names = classes.tolist()

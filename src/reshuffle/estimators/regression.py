@@ -3,13 +3,12 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from reshuffle.estimators.base import Columns, LinearModel, Trained, counted_rows
 from reshuffle.problem import Problem
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 
 class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
@@ -19,20 +18,20 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train on all rows. `sample_weight` is normalised to mean one; a row of weight 0 is a row that is not there."""
-        loss = self._checked_loss()
-        X, y = self._validated(X, y, reset=True)
-        X, y, weights = counted_rows(X, y, sample_weight)
-        problem = self._problem(X, y, loss, weights)
+        problem, columns = self._posed(X, y, sample_weight, reset=True)
         known = self.warm_start and hasattr(self, "coef_") and self.coef_.shape == (problem.d,)
-        trained = self._train(problem, Columns([""], lambda k: problem.labels), self._points() if known else None)
+        trained = self._train(problem, columns, self._points() if known else None)
         self._set(trained)
         self._warn_of_gap(trained)
         return self
 
     def _partial(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> tuple[Problem, Columns]:
         """What one more epoch over these rows is about."""
+        return self._posed(X, y, sample_weight, reset=not hasattr(self, "coef_"))
+
+    def _posed(self, X: Any, y: Any, sample_weight: ArrayLike | None, *, reset: bool) -> tuple[Problem, Columns]:
         loss = self._checked_loss()
-        X, y = self._validated(X, y, reset=not hasattr(self, "coef_"))
+        X, y = self._validated(X, y, reset=reset)
         X, y, weights = counted_rows(X, y, sample_weight)
         problem = self._problem(X, y, loss, weights)
         return problem, Columns([""], lambda k: problem.labels)

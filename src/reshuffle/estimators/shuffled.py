@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import theory
 from reshuffle.epoch import Epoch
-from reshuffle.estimators.base import Columns, LinearModel, Report, Trained, Vector
+from reshuffle.estimators.base import Columns, LinearModel, Report, Trained
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import Loss
@@ -19,6 +19,7 @@ from reshuffle.solver.certified import solve
 from reshuffle.solver.shuffled import minimize
 from reshuffle.spectral import constants
 from reshuffle.validation import whole_number
+from reshuffle.vectors import Vector
 
 
 class _Shuffled(LinearModel):
@@ -53,9 +54,8 @@ class _Shuffled(LinearModel):
         return train
 
     def _rule(self, problem: Problem, seed: int) -> tuple[Order, int]:
-        return make_order(self.order, problem.n, seed), whole_number(
-            "batch_size", self.batch_size, 1, problem.n, "rows of the data"
-        )
+        batch_size = whole_number("batch_size", self.batch_size, 1, problem.n, "rows of the data")
+        return make_order(self.order, problem.n, seed), batch_size
 
     @property
     def _asks_theory(self) -> bool:

@@ -41,19 +41,9 @@ def models(
 
 
 @jit()
-def smoothed_models(
-    prox: Any,
-    parameter: float,
-    width: float,
-    labels: Any,
-    weights: Any,
-    multipliers: Any,
-    z: Any,
-    care: float,
-    slopes: Any,
-    curvatures: Any,
-) -> None:
+def smoothed_models(prox: Any, smoothing: Any, z: Any, care: float, slopes: Any, curvatures: Any) -> None:
     """As `models`, of Moreau envelopes: see `newton.Smoothed`."""
+    parameter, width, labels, weights, multipliers = smoothing
     h = 1e-6 * width
     for i in range(z.size):
         p = z[i] + width * multipliers[i]
@@ -64,18 +54,9 @@ def smoothed_models(
 
 
 @jit()
-def smoothed_total(
-    value: Any,
-    prox: Any,
-    parameter: float,
-    width: float,
-    labels: Any,
-    weights: Any,
-    multipliers: Any,
-    z: Any,
-    move: Any,
-    length: float,
-) -> float:
+def smoothed_total(value: Any, prox: Any, smoothing: Any, z: Any, move: Any, length: float) -> float:
+    """As `total_loss`, likewise."""
+    parameter, width, labels, weights, multipliers = smoothing
     total = 0.0
     for i in range(z.size):
         at = z[i] + length * move[i]

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reshuffle.problem import Problem
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 _MOST_BINS = 30
 _WIDE = 30.0  # from this ratio of largest to smallest on, bins are of equal width on a log axis

@@ -1,32 +1,32 @@
-"""Every compiled loop over rows, once. Storages differ in how a row is read, not in how an algorithm goes.
+"""Every compiled loop over rows, once. Storages differ in how an entry is read, not in how an algorithm goes.
 
 `A` is how rows lie in memory: (indptr, indices, values) for CSR, (X,) for a dense matrix of any real type, (bits, HALF) for one of
-float16, which numba knows as bits alone. The `row_` functions read one row of each; kernels are written with them. Where a body
-must still differ, the number that says why stands beside it. They are inlined, which saves counting references for every row (up
-to 70 % of a pass over short ones); an array that is written to must then be an argument of its own, for numba drops stores into
-members of tuples. Entries are counted with unsigned integers, which spares numba's check for negative ones: a fifth of the time of
-short rows. Kernel and helpers share this file: numba's cache does not notice edits in another.
+float16, which numba knows as bits alone. The functions of one row are inlined, so that each takes on the rounding (`fastmath`) of
+its kernel; an array that is written to must then be an argument of its own, for numba drops stores into members of tuples. Kernel
+and helpers share this file: numba's cache does not notice edits in another.
 
 x holds the d coefficients and, with an intercept, one more entry for it. `rows` and `visit` list the rows to read, in that order;
-where `rows` is empty all are read as they lie, a fifth faster than by a list of them.
+where `rows` is empty all are read as they lie.
+
+Where a body differs between storages, or from how one would write it first, `benchmarks/kernels.py` measures what that is worth;
+the figures beside the code are what it prints, from run to run.
 """
 
+from collections.abc import Callable
 from typing import Any
 
+import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic, overload
 
-from reshuffle._compiled import jit, prefetch
+from reshuffle._compiled import Kernel, jit, prefetch
 
 HALF = np.float32(2.0**112)  #: what is left between the exponents of float16 and float32 once the bits have been moved
 _CONTRACT = {"contract"}
 _REASSOCIATE = {"contract", "reassoc", "nsz"}
-_NEAR, _FAR = (
-    4,
-    12,
-)  # rows ahead whose entries, and whose place, are asked for; without, a scattered pass takes 1.0 to 1.26 times as long
+_NEAR, _FAR = 4, 12  # rows ahead whose entries, and whose place, are asked for; without, an epoch takes 1.06 to 1.23 times as long
 _SMALLEST_SCALE = 1e-9  # of x inside an epoch, before it is multiplied in
 
 
@@ -41,64 +41,47 @@ def _as_float32(typing_context: Any, bits: Any) -> Any:
 # --- one row
 
 
-def _row(sparse: Any, dense: Any) -> Any:
-    """A function that kernels call for one row, of the body that its storage asks for."""
+def _by_storage(sparse: Any, dense: Any, half: Any = None) -> Any:
+    """A function that kernels call, of the body that the storage asks for."""
+    bodies = {3: sparse, 1: dense, 2: half or dense}
 
     def function(*arguments: Any) -> Any:
         raise NotImplementedError("compiled code alone can call this")
 
-    overload(function, inline="always", strict=False)(lambda A, *others: sparse if len(A) == 3 else dense)
+    overload(function, inline="always", strict=False)(lambda A, *others: bodies[len(A)])
     return function
 
 
-def _number(A: Any, i: Any, j: Any) -> Any:
-    return np.float64(A[0][i, j])
-
-
-def _half(A: Any, i: Any, j: Any) -> Any:
-    bits = np.uint32(A[0][i, j])
+def _half(A: Any, i: Any, k: Any) -> Any:
+    bits = np.uint32(A[0][i, k])
     moved = ((bits & np.uint32(0x7FFF)) << np.uint32(13)) | ((bits & np.uint32(0x8000)) << np.uint32(16))
     return np.float64(_as_float32(np.uint32(moved)) * A[1])
 
 
-def entry(A: Any, i: int, j: int) -> float:
-    """a_ij of a dense matrix."""
-    raise NotImplementedError("compiled code alone can call this")
+# The entries of row i are those with k in range(begin(A, i), end(A, i)). k is unsigned, which spares numba's check for negative
+# ones: counted with signed integers, A x over sparse rows takes 1.5 to 2.1 times as long.
+begin = _by_storage(lambda A, i: np.uint64(A[0][i]), lambda A, i: np.uint64(0))
+end = _by_storage(lambda A, i: np.uint64(A[0][i + 1]), lambda A, i: np.uint64(A[0].shape[1]))
+column = _by_storage(lambda A, k: A[1][k], lambda A, k: k)
+entry = _by_storage(lambda A, i, k: np.float64(A[2][k]), lambda A, i, k: np.float64(A[0][i, k]), _half)
+
+inlined: Callable[[Kernel], Kernel] = numba.njit(inline="always")
 
 
-@overload(entry, inline="always")  # type: ignore[untyped-decorator]
-def _entry(A: Any, i: Any, j: Any) -> Any:
-    return _number if len(A) == 1 else _half
-
-
-def _sparse_dot(A: Any, i: Any, x: Any) -> Any:
-    indptr, indices, values = A
+@inlined
+def row_dot(A: Any, i: Any, x: Any) -> Any:
+    """a_i'x without the intercept."""
     total = 0.0
-    for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-        total += values[k] * x[indices[k]]
+    for k in range(begin(A, i), end(A, i)):
+        total += entry(A, i, k) * x[column(A, k)]
     return total
 
 
-def _dense_dot(A: Any, i: Any, x: Any) -> Any:
-    total = 0.0
-    for j in range(A[0].shape[1]):
-        total += entry(A, i, j) * x[j]
-    return total
-
-
-def _sparse_add(A: Any, i: Any, factor: Any, x: Any) -> None:
-    indptr, indices, values = A
-    for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-        x[indices[k]] += factor * values[k]
-
-
-def _dense_add(A: Any, i: Any, factor: Any, x: Any) -> None:
-    for j in range(A[0].shape[1]):
-        x[j] += factor * entry(A, i, j)
-
-
-row_dot = _row(_sparse_dot, _dense_dot)  #: (A, i, x): a_i'x without the intercept
-row_add = _row(_sparse_add, _dense_add)  #: (A, i, factor, x): x += factor a_i without the intercept
+@inlined
+def row_add(A: Any, i: Any, factor: Any, x: Any) -> None:
+    """x += factor a_i without the intercept."""
+    for k in range(begin(A, i), end(A, i)):
+        x[column(A, k)] += factor * entry(A, i, k)
 
 
 @jit(fastmath=_REASSOCIATE)
@@ -112,48 +95,45 @@ def _dense_add_apart(A: Any, i: Any, factor: Any, x: Any) -> None:
 
 
 # For kernels that call a function of a loss: in one with such a call LLVM leaves loops over dense rows scalar, so they get
-# functions of their own (an epoch is 2.2 times faster at d = 784, 0.8 times at d = 22). Sparse ones stay where they are.
-row_dot_apart = _row(_sparse_dot, lambda A, i, x: _dense_dot_apart(A, i, x))
-row_add_apart = _row(_sparse_add, lambda A, i, factor, x: _dense_add_apart(A, i, factor, x))
+# functions of their own (without, an epoch takes 2.4 to 3.2 times as long at d = 784, 0.8 to 1 at d = 22). Sparse ones stay.
+row_dot_apart = _by_storage(lambda A, i, x: row_dot(A, i, x), lambda A, i, x: _dense_dot_apart(A, i, x))
+row_add_apart = _by_storage(
+    lambda A, i, factor, x: row_add(A, i, factor, x), lambda A, i, factor, x: _dense_add_apart(A, i, factor, x)
+)
 
 
-def _sparse_add_squares(A: Any, i: Any, factor: Any, x: Any) -> None:
-    indptr, indices, values = A
-    for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-        x[indices[k]] += factor * values[k] * values[k]
+@inlined
+def row_add_squares(A: Any, i: Any, factor: Any, x: Any) -> None:
+    """x += factor times the squares of a_i."""
+    for k in range(begin(A, i), end(A, i)):
+        x[column(A, k)] += factor * entry(A, i, k) ** 2
 
 
-def _dense_add_squares(A: Any, i: Any, factor: Any, x: Any) -> None:
-    for j in range(A[0].shape[1]):
-        x[j] += factor * entry(A, i, j) ** 2
-
-
-row_add_squares = _row(_sparse_add_squares, _dense_add_squares)  #: (A, i, factor, x): x += factor times the squares of a_i
-
-
-def _sparse_square(A: Any, i: Any) -> Any:
-    indptr, _, values = A
+@inlined
+def row_square(A: Any, i: Any) -> Any:
+    """|a_i|^2 without the intercept; a row holds a column at most once."""
     total = 0.0
-    for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-        total += np.float64(values[k]) * values[k]
+    for k in range(begin(A, i), end(A, i)):
+        total += entry(A, i, k) ** 2
     return total
 
 
-def _dense_square(A: Any, i: Any) -> Any:
+@inlined
+def row_fold(A: Any, i: Any, factor: Any, x: Any) -> Any:
+    """a_i'x + (factor / 2)|a_i|^2, half of what |x|^2 grows by over the factor, and x += factor a_i."""
     total = 0.0
-    for j in range(A[0].shape[1]):
-        total += entry(A, i, j) ** 2
+    for k in range(begin(A, i), end(A, i)):
+        j, a = column(A, k), entry(A, i, k)
+        before = x[j]
+        total += a * (before + 0.5 * factor * a)
+        x[j] = before + factor * a
     return total
-
-
-row_square = _row(_sparse_square, _dense_square)  #: (A, i): |a_i|^2 without the intercept; a row holds a column at most once
 
 
 def _sparse_move(A: Any, i: Any, t: Any, to_u: Any, to_r: Any, state: Any) -> Any:
-    indptr, indices, values = A
     along_u = along_r = 0.0
-    for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-        j, a = indices[k], np.float64(values[k])
+    for k in range(begin(A, i), end(A, i)):
+        j, a = column(A, k), entry(A, i, k)
         u, r = state[j, 0], state[j, 1]
         along_u += a * u
         along_r += a * r
@@ -165,7 +145,7 @@ def _sparse_move(A: Any, i: Any, t: Any, to_u: Any, to_r: Any, state: Any) -> An
 def _dense_move(A: Any, i: Any, t: Any, to_u: Any, to_r: Any, state: Any) -> Any:
     U, R = state[0], state[1]
     along = 0.0
-    for j in range(A[0].shape[1]):
+    for j in range(begin(A, i), end(A, i)):
         a, u, r = entry(A, i, j), U[j], R[j]
         along += a * (u + t * r)
         U[j] = u + to_u * a
@@ -174,34 +154,10 @@ def _dense_move(A: Any, i: Any, t: Any, to_u: Any, to_r: Any, state: Any) -> Any
 
 
 #: (A, i, t, to_u, to_r, state): a_i'(U + t R), and U += to_u a_i, R += to_r a_i while the row is at hand. Sparse rows keep U and R
-#: of a feature in one cache line (apart, a product takes 1.06 and 1.14 times as long on two sets of text, 0.92 on a9a), dense ones
-#: apart, so that sums run in vectors (side by side, 2.3 to 4 times as long).
-row_move = _row(_sparse_move, _dense_move)
-later_rows = _row(lambda A, state: state[:, 1], lambda A, state: state[1])  #: (A, state): R
-
-
-def _sparse_fold(A: Any, i: Any, factor: Any, x: Any) -> Any:
-    indptr, indices, values = A
-    total = 0.0
-    for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-        j, a = indices[k], np.float64(values[k])
-        before = x[j]
-        total += a * (before + 0.5 * factor * a)
-        x[j] = before + factor * a
-    return total
-
-
-def _dense_fold(A: Any, i: Any, factor: Any, x: Any) -> Any:
-    total = 0.0
-    for j in range(A[0].shape[1]):
-        a, before = entry(A, i, j), x[j]
-        total += a * (before + 0.5 * factor * a)
-        x[j] = before + factor * a
-    return total
-
-
-#: (A, i, factor, x): a_i'x + (factor / 2)|a_i|^2, half of what |x|^2 grows by over the factor, and x += factor a_i
-row_fold = _row(_sparse_fold, _dense_fold)
+#: of a feature in one cache line (apart, a product takes 1.2 to 1.7 times as long on text, the same on short rows), dense ones
+#: apart, so that sums run in vectors (side by side, 1.8 to 4 times as long).
+row_move = _by_storage(_sparse_move, _dense_move)
+later_rows = _by_storage(lambda A, state: state[:, 1], lambda A, state: state[1])  #: (A, state): R
 
 
 def _sparse_ahead(A: Any, visit: Any, p: Any) -> None:
@@ -215,21 +171,20 @@ def _sparse_ahead(A: Any, visit: Any, p: Any) -> None:
 
 
 #: (A, visit, p): ask for rows that will be visited soon, which in a random order the processor cannot guess; dense ones it can
-row_ahead = _row(_sparse_ahead, lambda A, visit, p: None)
+row_ahead = _by_storage(_sparse_ahead, lambda A, visit, p: None)
 
 
 def _sparse_clear(A: Any, members: Any, low: Any, high: Any, work: Any) -> None:
-    indptr, indices, _ = A
     for p in range(low, high):
-        for k in range(np.uint64(indptr[members[p]]), np.uint64(indptr[members[p] + 1])):
-            work[indices[k]] = 0.0
+        for k in range(begin(A, members[p]), end(A, members[p])):
+            work[column(A, k)] = 0.0
 
 
 def _dense_clear(A: Any, members: Any, low: Any, high: Any, work: Any) -> None:
     work[:] = 0.0
 
 
-clear = _row(_sparse_clear, _dense_clear)  #: (A, members, low, high, work): zero again what these rows have touched
+clear = _by_storage(_sparse_clear, _dense_clear)  #: (A, members, low, high, work): zero again what these rows have touched
 
 
 # --- sums over rows
@@ -294,22 +249,20 @@ def curved_squares(A: Any, rows: Any, curvatures: Any, has_intercept: bool, out:
 @jit(fastmath=_REASSOCIATE)
 def sparse_hessian(A: Any, rows: Any, curvatures: Any, has_intercept: bool, H: Any) -> None:
     """The lower triangle of A' diag(curvatures) A over these rows, whose indices rise along each row. A dense matrix goes through
-    BLAS in chunks instead, 19 times faster than this loop at d = 784.
+    BLAS in chunks instead, 16 to 17 times faster than this loop at d = 784.
     """
-    indptr, indices, values = A
+    _, indices, values = A
     every, last = rows.size == 0, H.shape[0] - 1
     for p in range(curvatures.size):
         i, curvature = p if every else rows[p], curvatures[p]
         if curvature == 0.0:
             continue
-        start, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
-        for k in range(start, end):
+        for k in range(begin(A, i), end(A, i)):
             factor, row = curvature * values[k], H[indices[k]]
-            for m in range(start, k + np.uint64(1)):
+            for m in range(begin(A, i), k + np.uint64(1)):
                 row[indices[m]] += factor * values[m]
         if has_intercept:
-            for k in range(start, end):
-                H[last, indices[k]] += curvature * values[k]
+            row_add(A, i, curvature, H[last])
             H[last, last] += curvature
 
 
@@ -342,8 +295,8 @@ def sgd_epoch(
     intercept = x[d] if has_intercept else 0.0
     scale, rate = 1.0, step / batch_size
     for start in range(0, n, batch_size):
-        end = min(start + batch_size, n)
-        for p in range(start, end):
+        stop = min(start + batch_size, n)
+        for p in range(start, stop):
             if scattered and p + _FAR < n:
                 row_ahead(A, visit, p)
                 ahead = visit[p + _NEAR]
@@ -352,11 +305,11 @@ def sgd_epoch(
                 prefetch(dual, ahead)
             i = visit[p]
             dual[i] = derivative(scale * row_dot_apart(A, i, x) + intercept, labels[i], parameter)
-        scale *= 1.0 - rate * alpha * (end - start)
+        scale *= 1.0 - rate * alpha * (stop - start)
         if abs(scale) < _SMALLEST_SCALE:
             x[:d] *= scale
             scale = 1.0
-        for p in range(start, end):
+        for p in range(start, stop):
             i = visit[p]
             move = rate * weights[i] * dual[i]
             if move != 0.0:
@@ -507,13 +460,13 @@ def prefix_pass(A: Any, ones: float, visit: Any, scattered: bool, u: Any, along_
 @jit()
 def gather(A: Any, order: Any, ahead: bool, new_indptr: Any, new_indices: Any, new_values: Any) -> None:
     """Lay sparse rows out in the order they are visited, so that every later pass reads memory front to back."""
-    indptr, indices, values = A
-    n, end = order.size, np.uint64(0)
+    _, indices, values = A
+    n, place = order.size, np.uint64(0)
     for p in range(n):
         if ahead and p + _FAR < n:
             row_ahead(A, order, p)
-        new_indptr[p] = end
-        for k in range(np.uint64(indptr[order[p]]), np.uint64(indptr[order[p] + 1])):
-            new_indices[end], new_values[end] = indices[k], values[k]
-            end += np.uint64(1)
-    new_indptr[n] = end
+        new_indptr[p] = place
+        for k in range(begin(A, order[p]), end(A, order[p])):
+            new_indices[place], new_values[place] = indices[k], values[k]
+            place += np.uint64(1)
+    new_indptr[n] = place

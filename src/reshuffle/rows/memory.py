@@ -4,6 +4,7 @@
 """
 
 import threading
+from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from typing import Any, Self
@@ -13,7 +14,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from reshuffle.rows import kernels
-from reshuffle.rows.base import DualStep, Integers, Rows, Step, Vector
+from reshuffle.rows.base import DualStep, Integers, Rows, Step
+from reshuffle.vectors import Vector
 
 DENSE_TYPES = (np.uint8, np.int8, np.uint16, np.int16, np.float16, np.float32, np.float64)
 
@@ -29,11 +31,16 @@ _GRAM_CHUNK = 1 << 20  # numbers likewise
 
 def in_memory(X: Any, name: str = "X") -> "MemoryRows":
     """Rows of a sparse or dense matrix. `name` is what the user calls it."""
-    rows = SparseRows(_as_csr(X, name)) if sp.issparse(X) else DenseRows(_as_dense(X, name))
+    rows = unchecked(X, name)
     if rows.n == 0 or rows.d == 0:
         raise ValueError(f"{name} has shape {rows.shape}; it needs at least one row and one column")
     rows.refuse_non_finite(name)
     return rows
+
+
+def unchecked(X: Any, name: str = "X") -> "MemoryRows":
+    """The same of a matrix whose numbers are known to be finite."""
+    return SparseRows(_as_csr(X, name)) if sp.issparse(X) else DenseRows(_as_dense(X, name))
 
 
 def _as_csr(X: Any, name: str) -> Any:
@@ -82,22 +89,20 @@ class MemoryRows(Rows):
 
     def refuse_non_finite(self, name: str) -> None:
         """NaN and infinity, with the row where the first of them stands."""
-        values = self._values()
-        if values.dtype.kind != "f":
-            return
-        block = max(1, (1 << 20) // (1 if values.ndim == 1 else values.shape[1]))
-        for start in range(0, values.shape[0], block):
+        values, block = self._values(), 1 << 20
+        for start in range(0, values.size if values.dtype.kind == "f" else 0, block):
             finite = np.isfinite(values[start : start + block])
             if not finite.all():
-                first = np.argwhere(~finite)[0]
-                place = int(first[0]) + start
-                bad, row = values[place] if values.ndim == 1 else values[place, first[1]], self._row_of(place)
-                raise ValueError(f"{name} holds {bad} in row {row} (counted from 0); remove or fill NaN and infinity first")
+                place = start + int(np.argmin(finite))
+                where = f"row {self._row_of(place)} (counted from 0)"
+                raise ValueError(f"{name} holds {values[place]} in {where}; remove or fill NaN and infinity first")
 
     def _values(self) -> Any:
+        """Every stored number, one after the other."""
         raise NotImplementedError
 
     def _row_of(self, place: int) -> int:
+        """The row of the number at this place."""
         raise NotImplementedError
 
     def widened(self, d: int) -> Any:
@@ -153,11 +158,8 @@ class MemoryRows(Rows):
         """The part of `Arranged.ordered` that belongs to these rows as they lie, from position `first` of the order on. `state`
         holds U and R of those before and after, and goes on.
         """
-        out, own, ones = (
-            np.empty(self.n),
-            self._layout(state[:, : self.d]),
-            np.array(state[:, -1] if self.intercept else [0.0, 0.0]),
-        )
+        out, own = np.empty(self.n), self._layout(state[:, : self.d])
+        ones = np.array(state[:, -1] if self.intercept else [0.0, 0.0])
         where = (self._everything, False, first, batch_size)
         kernels.ordered_pass(self.A, scale, float(self.intercept), *where, v, own, ones, out)
         state[:, : self.d] = self._layout(own)
@@ -170,13 +172,6 @@ class MemoryRows(Rows):
 
     def _weighted(self, scale: Vector) -> "WeightedMemory":
         return WeightedMemory(self, scale)
-
-    def _copies(self) -> Any:
-        """What copies in visiting order are made from, and how; None where rows are read in place."""
-        return None
-
-    def _arranged(self, scale: Vector, order: Integers, batch_size: int, copies: Any, room: threading.local) -> "ArrangedMemory":
-        return ArrangedMemory(self, self.A, scale, order, batch_size)
 
 
 class SparseRows(MemoryRows):
@@ -246,10 +241,8 @@ class SparseRows(MemoryRows):
     def _layout(self, state: Vector) -> Vector:
         return np.ascontiguousarray(state.T)
 
-    def _copies(self) -> Any:
-        """Arrays to copy from, the smallest types that hold them exactly, and whether to ask for rows ahead; None where copies
-        would take too much memory.
-        """
+    def _weighted(self, scale: Vector) -> "WeightedMemory":
+        """Copied into visiting order, in the smallest types that hold the entries exactly, unless that takes too much memory."""
         indptr, indices, values = self.A
         block = 1 << 16
         blocks = (values[start : start + block] for start in range(0, values.size, block))
@@ -259,20 +252,12 @@ class SparseRows(MemoryRows):
         held = 2 * (copy + self.n * _BYTES_A_ROW_AND_THREAD) + self.n * _BYTES_A_ROW_SHARED
         room = 2 * (indptr.nbytes + indices.nbytes + values.nbytes)
         if copy > (_LARGEST_COPY if held <= room else _SMALL_COPY):
-            return None
+            return WeightedMemory(self, scale)
         # Copies are made from a compact one where there is room for it: half the bytes to fetch, and few enough to do without
         # asking for them ahead.
         compact = single and (held + copy <= room or copy <= _SMALL_COPY)
-        return ((indptr, indices.astype(kinds[0]), values.astype(kinds[1])) if compact else self.A), kinds, not compact
-
-    def _arranged(self, scale: Vector, order: Integers, batch_size: int, copies: Any, room: threading.local) -> "ArrangedMemory":
-        if copies is None or batch_size == self.n:  # one batch has no order, so a copy would gain nothing
-            return super()._arranged(scale, order, batch_size, copies, room)
-        source, kinds, ahead = copies
-        if not hasattr(room, "copy"):  # a set of arrays for each thread, used again by its next permutation
-            room.copy = np.empty_like(source[0]), *(np.empty(self.entries, kind) for kind in kinds)
-        kernels.gather(source, order, ahead, *room.copy)
-        return ArrangedMemory(self, room.copy, scale.take(order), self._everything, batch_size)  # take, unlike [], lets threads run
+        source = (indptr, indices.astype(kinds[0]), values.astype(kinds[1])) if compact else self.A
+        return WeightedCopies(self, scale, source, kinds, ahead=not compact)
 
 
 class DenseRows(MemoryRows):
@@ -294,10 +279,10 @@ class DenseRows(MemoryRows):
         return int(np.count_nonzero(self.matrix))
 
     def _values(self) -> Any:
-        return self.matrix
+        return self.matrix.reshape(-1)
 
     def _row_of(self, place: int) -> int:
-        return place
+        return place // self.d
 
     def update_hash(self, digest: Any) -> None:
         hash_array(digest, self.matrix)
@@ -352,14 +337,34 @@ def hash_array(digest: Any, array: Any) -> None:
     digest.update(np.ascontiguousarray(array).data.cast("B"))
 
 
+@dataclass(frozen=True)
 class WeightedMemory:
-    """The rows scale_i a_i, copied into visiting order where the storage gains from it."""
+    """The rows scale_i a_i, read where they lie."""
 
-    def __init__(self, rows: MemoryRows, scale: Vector) -> None:
-        self._rows, self._scale, self._copies, self._room = rows, scale, rows._copies(), threading.local()
+    rows: MemoryRows
+    scale: Vector
 
     def arrange(self, order: Integers, batch_size: int) -> "ArrangedMemory":
-        return self._rows._arranged(self._scale, order, batch_size, self._copies, self._room)
+        return ArrangedMemory(self.rows, self.rows.A, self.scale, order, batch_size)
+
+
+@dataclass(frozen=True)
+class WeightedCopies(WeightedMemory):
+    """The same of sparse rows, copied into the order in which they are visited."""
+
+    source: Any  #: what is copied, as `kernels` take it
+    kinds: tuple[Any, Any]  #: types of the copy's indices and values
+    ahead: bool  #: whether to ask for rows ahead while copying
+    room: threading.local = field(default_factory=threading.local)  #: a copy for each thread, used again by its next permutation
+
+    def arrange(self, order: Integers, batch_size: int) -> "ArrangedMemory":
+        if batch_size == self.rows.n:  # one batch has no order, so a copy would gain nothing
+            return super().arrange(order, batch_size)
+        if not hasattr(self.room, "copy"):
+            self.room.copy = np.empty_like(self.source[0]), *(np.empty(self.rows.entries, kind) for kind in self.kinds)
+        kernels.gather(self.source, order, self.ahead, *self.room.copy)
+        scale = self.scale.take(order)  # which, unlike [], lets threads run
+        return ArrangedMemory(self.rows, self.room.copy, scale, self.rows._everything, batch_size)
 
 
 class ArrangedMemory:

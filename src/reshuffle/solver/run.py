@@ -3,17 +3,13 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from reshuffle import __version__
 from reshuffle.epoch import Epoch
 from reshuffle.optimum import Optimum
 from reshuffle.orders import Order
 from reshuffle.spectral import Constants
 from reshuffle.theory import Theorem
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 
 class DivergenceError(ArithmeticError):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from reshuffle.duality import duality_gap
 from reshuffle.epoch import Epoch
@@ -23,13 +23,12 @@ from reshuffle.orders import Order, Permutations, make_order
 from reshuffle.problem import Problem
 from reshuffle.records import Checkpoint, settings_of
 from reshuffle.rows import Step
-from reshuffle.solver.certified import baseline
+from reshuffle.solver.certified import Baseline, baseline
 from reshuffle.solver.run import DivergenceError, Run
 from reshuffle.solver.steps import StepSize, choose_steps
 from reshuffle.theory import find_theorem
 from reshuffle.validation import starting_point, whole_number
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 AVERAGES = ("epoch", "last", "suffix")
 
@@ -96,21 +95,21 @@ def minimize(
     seed = whole_number("seed", seed, 0)
     batch_size = whole_number("batch_size", batch_size, 1, problem.n, "rows of the data")
     evaluate_every = whole_number("evaluate_every", evaluate_every, 1)
-    if tol is not None and (problem.alpha == 0.0 or not 0.0 <= tol < float("inf")):
-        reason = (
-            "must be zero or a positive number" if problem.alpha else "needs a certificate, which alpha=0 leaves out; use alpha > 0"
-        )
-        raise ValueError(f"tol={tol!r} {reason}")
     rule = make_order(order, problem.n, seed)
+    if checkpoint is not None and not rule.repeatable:
+        raise ValueError("a run over an iterator of permutations cannot be resumed; leave out checkpoint, or give an order by name")
     x = starting_point(x0, problem.dimension)
     mean = Average(average, epochs, x.size)
     problem.labels  # noqa: B018 refuse a loss without values before any work
+    reference = None if tol is None else _reference(problem, tol)
     start = x.copy()
     known = cache(lambda: optimum or measure(problem, start))
     steps, constants = choose_steps(step_size, problem, rule, batch_size=batch_size, epochs=epochs, safe=safe, optimum=known)
     keeping: AbstractContextManager[Checkpoint | None] = nullcontext()
     if checkpoint is not None:
-        keeping = Checkpoint.open(checkpoint, _settings(problem, rule, batch_size, steps, average, evaluate_every, x))
+        settings = settings_of(problem, rule, batch_size, problem.sample_weight, problem.labels, x)
+        asked = {"steps": steps, "average": average, "evaluate_every": evaluate_every}
+        keeping = Checkpoint.open(checkpoint, {**settings, **asked})
 
     sweep = Sweep(problem, rule, batch_size)
     dual = np.zeros(problem.n)
@@ -122,7 +121,14 @@ def minimize(
         point = mean.point(x)
         return problem.objective(point), duality_gap(problem, point, dual)
 
-    reference = None if tol is None else baseline(problem)
+    def relative_gap(record: Epoch) -> float | None:
+        if reference is None or record.f is None or record.gap is None:
+            return None
+        return reference.relative(record.f, record.gap)
+
+    def reached(record: Epoch) -> bool:
+        gap = relative_gap(record)
+        return tol is not None and gap is not None and gap <= tol
 
     def finished(record: Epoch) -> bool:
         if saved is not None:
@@ -130,11 +136,6 @@ def minimize(
         if callback is not None:
             callback(record)
         return reached(record)
-
-    def reached(record: Epoch) -> bool:
-        if tol is None or reference is None or record.f is None or record.gap is None:
-            return False
-        return reference.relative(record.f, record.gap) <= tol
 
     with keeping as saved:
         stored = None if saved is None else saved.load()
@@ -153,12 +154,21 @@ def minimize(
         n=problem.n,
         seed=seed,
         average=average,
-        relative_gap=None if reference is None else reference.relative(history[-1].f, history[-1].gap),  # type: ignore[arg-type]
+        relative_gap=relative_gap(history[-1]),
         stopped=len(history) < epochs,
         rule=rule,
         theorem=find_theorem(problem, rule),
         constants=constants,
     )
+
+
+def _reference(problem: Problem, tol: float) -> Baseline:
+    """What the certified gap is measured against where there is a `tol`."""
+    if problem.alpha == 0.0:
+        raise ValueError(f"tol={tol!r} needs a certificate, which alpha=0 leaves out; use alpha > 0")
+    if not 0.0 <= tol < float("inf"):
+        raise ValueError(f"tol={tol!r} must be zero or a positive number")
+    return baseline(problem)
 
 
 class Sweep:
@@ -210,16 +220,3 @@ def run_epochs(
         history.append(Epoch(epoch + 1, steps[epoch], *evaluate(epoch), spent))
         if finished(history[-1]):
             return
-
-
-def _settings(
-    problem: Problem, rule: Order, batch_size: int, steps: list[float], average: str, evaluate_every: int, x: Vector
-) -> dict[str, Any]:
-    if not rule.repeatable:
-        raise ValueError("a run over an iterator of permutations cannot be resumed; leave out checkpoint, or give an order by name")
-    return {
-        **settings_of(problem, rule, batch_size, problem.sample_weight, problem.labels, x),
-        "steps": steps,
-        "average": average,
-        "evaluate_every": evaluate_every,
-    }

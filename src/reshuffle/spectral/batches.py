@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from reshuffle.rows import Arranged, batch_starts
 from reshuffle.spectral.lanczos import MAX_PRODUCTS, steps_for_bound
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 
 @dataclass(frozen=True)

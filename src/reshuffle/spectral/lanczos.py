@@ -7,17 +7,15 @@ for reorthogonalisation: the copies of converged eigenvalues that rounding then 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 from scipy.linalg.lapack import dstev
 
-from reshuffle.vectors import lanczos_step
+from reshuffle.vectors import Vector, lanczos_step
 
-Vector = NDArray[np.float64]
 Apply = Callable[[Vector, Vector], None]
 
 MAX_PRODUCTS = 1000
@@ -33,15 +31,18 @@ class TopEigenvalue:
 
 def top_eigenvalue(apply: Apply, start: Vector, *, tol: float) -> TopEigenvalue:
     """Until the relative residual is at most `tol`, or `MAX_PRODUCTS` are spent: the caller reads the residual."""
+    return _top(apply, start, tol, MAX_PRODUCTS)
+
+
+def _top(apply: Apply, start: Vector, tol: float, most: int) -> TopEigenvalue:
     alphas: list[float] = []
     betas: list[float] = []
-    for _, alpha, beta in _recurrence(apply, start):
+    for k, (_, alpha, beta) in enumerate(_recurrence(apply, start), 1):
         alphas.append(alpha)
         betas.append(beta)
-        k = len(alphas)
-        if k <= 16 or k % 4 == 0 or beta == 0.0:  # late on, a product costs less than looking
+        if k <= 16 or k % 4 == 0 or beta == 0.0 or k == most:  # late on, a product costs less than looking
             top = _ritz(alphas, betas)
-            if top.residual <= tol or k >= MAX_PRODUCTS:
+            if top.residual <= tol or k == most:
                 break
     return top
 
@@ -56,15 +57,9 @@ def ritz_vector(apply: Apply, start: Vector, top: TopEigenvalue) -> Vector:
 
 def upper_bound(apply: Apply, start: Vector, *, slack: float, failure_probability: float) -> TopEigenvalue:
     """theta / (1 - slack): at least the norm, except with the given probability over a standard normal `start`."""
-    alphas: list[float] = []
-    betas: list[float] = []
-    for _, alpha, beta in _recurrence(apply, start):
-        alphas.append(alpha)
-        betas.append(beta)
-        if len(alphas) >= steps_for_bound(start.size, slack, failure_probability):
-            break
-    top = _ritz(alphas, betas)
-    return TopEigenvalue(top.value / (1.0 - slack), top.residual, top.products, top.coefficients)
+    steps = steps_for_bound(start.size, slack, failure_probability)
+    top = _top(apply, start, -1.0, steps)  # all of them, whatever the residual
+    return replace(top, value=top.value / (1.0 - slack))
 
 
 def steps_for_bound(n: int, slack: float, failure_probability: float) -> int:

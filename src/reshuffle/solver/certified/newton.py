@@ -20,9 +20,8 @@ from reshuffle.orders.streams import Stream, permutation
 from reshuffle.problem import Problem
 from reshuffle.solver.certified import tuning
 from reshuffle.solver.certified.progress import ROUNDING, TINY, Progress
-from reshuffle.vectors import dot
+from reshuffle.vectors import Vector, dot
 
-Vector = NDArray[np.float64]
 Chosen = NDArray[np.int64] | None  # rows, or all of them
 
 _PIVOT = 1e-12  # of the largest pivot: some times what rounding may take from one; ten times that where it is not enough
@@ -75,11 +74,11 @@ class Smoothed(Losses):
 
     def models(self, z: Vector, care: float) -> tuple[Vector, Vector]:
         slopes, curvatures = np.empty(z.size), np.empty(z.size)
-        loops.smoothed_models(self._prox, *self._smoothing, z, care, slopes, curvatures)
+        loops.smoothed_models(self._prox, self._smoothing, z, care, slopes, curvatures)
         return slopes, curvatures
 
     def total(self, z: Vector, move: Vector, length: float) -> float:
-        return float(loops.smoothed_total(self._value, self._prox, *self._smoothing, z, move, length))
+        return float(loops.smoothed_total(self._value, self._prox, self._smoothing, z, move, length))
 
     def settle(self, z: Vector) -> bool:
         self._multipliers = self.models(z, 0.0)[0] / self.weights

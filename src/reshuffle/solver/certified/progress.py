@@ -6,15 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reshuffle.duality import lower_bound
 from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
 from reshuffle.solver.certified import tuning
-from reshuffle.vectors import dot
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector, dot
 
 ROUNDING = 1e-15  #: of a sum of losses: differences below this say nothing
 TINY = 1e-300  #: in place of a divisor that may be zero

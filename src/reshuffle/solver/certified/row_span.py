@@ -5,13 +5,11 @@ and dual are those of a problem with the n x n matrix L for data.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from reshuffle.problem import Problem
 from reshuffle.solver.certified.progress import TINY
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 _DEPENDENT = 1e-14  # of the largest eigenvalue: smaller ones are rounding, of rows that depend on others
 

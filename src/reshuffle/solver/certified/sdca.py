@@ -10,7 +10,6 @@ that moves to where the intercept has come after every pass (the method of multi
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reshuffle.losses.base import compiled
 from reshuffle.orders import make_order
@@ -19,8 +18,7 @@ from reshuffle.problem import Problem
 from reshuffle.rows import DualStep
 from reshuffle.solver.certified import tuning
 from reshuffle.solver.certified.progress import Progress
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 
 def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed: int, patience: float) -> None:

@@ -8,7 +8,6 @@ takes over from where it is. Few rows with many features are as good as few feat
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from reshuffle.duality import lower_bound
@@ -20,8 +19,7 @@ from reshuffle.solver.certified.progress import TINY, Baseline, Progress, Soluti
 from reshuffle.solver.certified.row_span import RowSpan
 from reshuffle.solver.certified.sdca import sdca
 from reshuffle.validation import starting_point, whole_number
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 _ROUNDED = 1e-10  # of f: a gain as small as this has lost most of its digits to rounding
 _ROUNDED_LABELS = 1e-12  # of f at zero: the same where f is nearly zero because an intercept alone fits, but labels are large

@@ -1,0 +1,194 @@
+"""What the choices inside the compiled loops are worth: the time of the other choice over that of the one taken, so that a figure
+above 1 speaks for what is there. Prints one JSON object.
+
+    python benchmarks/kernels.py
+
+signed_count              A x over sparse rows with entries counted by signed integers
+signed_indices            A x with indices that are signed
+listed_over_as_they_lie   A x over a list of all rows, in their order, over A x over all rows
+unasked_over_asked        an epoch of Algorithm 1 in a random order that does not ask for rows ahead
+within_over_apart         an epoch over dense rows whose loops stand in the kernel that calls the loss
+layout                    a product of the ordered matrix with U and R stored the other way: apart for sparse rows, side by side for
+                          dense ones
+loop_over_blas            the Hessian of a dense matrix by the loop for sparse ones
+whole_over_chunks         the same product through BLAS at once, over that in chunks
+double_over_native        A x of a float64 copy that is there already, over A x read in the type that is stored
+convert_over_native       the same with the time to make that copy
+
+Each figure is a ratio of the fastest of runs taken in turns, in one thread. The data are generated: short sparse rows (14 entries),
+long ones (75 entries of 47000 features, as text has), and dense matrices.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
+
+from reshuffle.losses import get_loss
+from reshuffle.losses.base import compiled
+from reshuffle.rows import in_memory, kernels
+
+REPEATS = 31
+SPARSE = {"short rows": (40_000, 120, 14), "text": (20_000, 47_000, 75)}
+DENSE = {"d = 22": (100_000, 22), "d = 123": (20_000, 123), "d = 784": (5_000, 784)}
+REASSOCIATE = {"contract", "reassoc", "nsz"}
+
+
+def over(other: Callable[[], Any], ours: Callable[[], Any]) -> float:
+    """The least time of `other` over that of `ours`, of runs taken in turns after one of each."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(REPEATS + 1):
+        for action, mine in zip((other, ours), times, strict=True):
+            began = time.perf_counter()
+            action()
+            mine.append(time.perf_counter() - began)
+    return min(times[0][1:]) / min(times[1][1:])
+
+
+def generated(n: int, d: int, row: int) -> Any:
+    """n rows of `row` entries each, heavier towards the first columns, as counts and tf-idf are."""
+    rng = np.random.default_rng(0)
+    columns = (d * rng.random((n, row)) ** 2).astype(np.int32)
+    X = sp.csr_matrix((rng.random(n * row), columns.ravel(), np.arange(0, n * row + 1, row, dtype=np.int32)), shape=(n, d))
+    X.sum_duplicates()
+    return X
+
+
+# --- the loops with one thing changed
+
+
+def margins(dot: Any) -> Any:
+    @numba.njit(nogil=True, fastmath=REASSOCIATE)  # type: ignore[untyped-decorator]
+    def kernel(A: Any, x: Any, out: Any) -> None:
+        for i in range(out.size):
+            out[i] = dot(A, i, x)
+
+    return kernel
+
+
+def signed_dot(A: Any, i: Any, x: Any) -> Any:
+    indptr, indices, values = A
+    total = 0.0
+    for k in range(indptr[i], indptr[i + 1]):
+        total += values[k] * x[indices[k]]
+    return total
+
+
+def epoch(dot: Any, add: Any) -> Any:
+    @numba.njit(nogil=True, fastmath={"contract"})  # type: ignore[untyped-decorator]
+    def kernel(A: Any, visit: Any, labels: Any, derivative: Any, step: float, x: Any) -> None:
+        for i in visit:
+            add(A, i, -step * derivative(dot(A, i, x), labels[i], 0.0), x)
+
+    return kernel
+
+
+def product(move: Any) -> Any:
+    @numba.njit(nogil=True, fastmath=REASSOCIATE)  # type: ignore[untyped-decorator]
+    def kernel(A: Any, v: Any, state: Any, out: Any) -> None:
+        for i in range(out.size):
+            out[i] = move(A, i, i + 1.0, (i + 1.0) * v[i], -v[i], state)
+
+    return kernel
+
+
+def sparse_move_apart(A: Any, i: Any, t: Any, to_u: Any, to_r: Any, state: Any) -> Any:
+    U, R = state[0], state[1]
+    along_u = along_r = 0.0
+    for k in range(kernels.begin(A, i), kernels.end(A, i)):
+        j, a = kernels.column(A, k), kernels.entry(A, i, k)
+        u, r = U[j], R[j]
+        along_u += a * u
+        along_r += a * r
+        U[j] = u + to_u * a
+        R[j] = r + to_r * a
+    return along_u + t * along_r
+
+
+def dense_move_beside(A: Any, i: Any, t: Any, to_u: Any, to_r: Any, state: Any) -> Any:
+    along = 0.0
+    for j in range(kernels.begin(A, i), kernels.end(A, i)):
+        a, u, r = kernels.entry(A, i, j), state[j, 0], state[j, 1]
+        along += a * (u + t * r)
+        state[j, 0] = u + to_u * a
+        state[j, 1] = r + to_r * a
+    return along
+
+
+# --- what is measured
+
+
+def one_sparse(X: Any) -> dict[str, float]:
+    rows, (n, d) = in_memory(X), X.shape
+    A, x, out = rows.A, np.ones(d), np.empty(n)
+    ours, signed = margins(kernels.row_dot), margins(kernels._by_storage(signed_dot, None))
+    signed_A = X.indptr, X.indices, X.data
+    every, order = np.arange(n), np.random.default_rng(0).permutation(n)
+    derivative, ones, dual = compiled(get_loss("logistic"), "derivative"), np.ones(n), np.empty(n)
+
+    def sgd(ahead: bool) -> None:
+        kernels.sgd_epoch(A, ones, ones, order, ahead, 1, 1e-4, 1e-4, derivative, 0.0, x, False, dual)
+
+    beside, apart = product(kernels.row_move), product(kernels._by_storage(sparse_move_apart, None))
+    v, together, separate = np.ones(n) / n, np.zeros((d, 2)), np.zeros((2, d))
+    return {
+        "signed_count": over(lambda: signed(A, x, out), lambda: ours(A, x, out)),
+        "signed_indices": over(lambda: ours(signed_A, x, out), lambda: ours(A, x, out)),
+        "listed_over_as_they_lie": over(lambda: rows.margins(x, every), lambda: rows.margins(x)),
+        "unasked_over_asked": over(lambda: sgd(False), lambda: sgd(True)),
+        "layout": over(lambda: apart(A, v, separate, out), lambda: beside(A, v, together, out)),
+    }
+
+
+def one_dense(n: int, d: int) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    X = rng.random((n, d))
+    rows, sparse = in_memory(X), in_memory(sp.csr_array(X))
+    A, x, out, every, ones = rows.A, np.zeros(d), np.empty(n), rng.permutation(n), np.ones(n)
+    derivative = compiled(get_loss("logistic"), "derivative")
+    within, set_apart = epoch(kernels.row_dot, kernels.row_add), epoch(kernels.row_dot_apart, kernels.row_add_apart)
+    apart, beside = product(kernels.row_move), product(kernels._by_storage(None, dense_move_beside))
+    v, separate, together = ones / n, np.zeros((2, d)), np.zeros((d, 2))
+
+    def whole() -> Any:
+        B = X * np.sqrt(ones)[:, None]
+        return B.T @ B
+
+    figures: dict[str, Any] = {
+        "within_over_apart": over(
+            lambda: within(A, every, ones, derivative, 1e-6, x), lambda: set_apart(A, every, ones, derivative, 1e-6, x)
+        ),
+        "layout": over(lambda: beside(A, v, together, out), lambda: apart(A, v, separate, out)),
+        "loop_over_blas": over(lambda: sparse.hessian(ones), lambda: rows.hessian(ones)),
+        "whole_over_chunks": over(whole, lambda: rows.hessian(ones)),
+        "double_over_native": {},
+        "convert_over_native": {},
+    }
+    for kind in (np.uint8, np.float16, np.float32):
+        stored = (255 * X).astype(kind)
+        native, double, name = in_memory(stored), in_memory(stored.astype(np.float64)), np.dtype(kind).name
+        figures["double_over_native"][name] = over(lambda: double.margins(x), lambda: native.margins(x))  # noqa: B023 called here
+        figures["convert_over_native"][name] = over(
+            lambda: in_memory(stored.astype(np.float64)).margins(x),  # noqa: B023
+            lambda: native.margins(x),  # noqa: B023
+        )
+    return figures
+
+
+def main() -> None:
+    with threadpool_limits(1):
+        report = {
+            **{name: one_sparse(generated(*shape)) for name, shape in SPARSE.items()},
+            **{name: one_dense(*shape) for name, shape in DENSE.items()},
+        }
+    print(json.dumps({**report, "cores": os.cpu_count()}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
