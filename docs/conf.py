@@ -55,7 +55,7 @@ html_title = "reshuffle"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
-html_sidebars: dict[str, list[str]] = {"index": [], "theory": [], "contributing": [], "changelog": [], "cite": []}
+html_sidebars: dict[str, list[str]] = {"index": [], "theory": [], "proofs": [], "contributing": [], "changelog": [], "cite": []}
 html_theme_options = {
     "logo": {"text": "reshuffle", "image_light": "_static/logo.svg", "image_dark": "_static/logo.svg"},
     "navbar_align": "left",

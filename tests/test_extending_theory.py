@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from reshuffle.evidence import gather
 from reshuffle.orders import SCHEMES, Scheme, describe, make_order
-from reshuffle.theory import THEOREM_1, THEOREM_2, THEOREMS, GivenOrderTheorem, theorem_for
+from reshuffle.theory import OWN_ORDER, THEOREM_1, THEOREM_6, THEOREMS, AverageTheorem, theorem_for
 
 
 @pytest.fixture(scope="module")
@@ -32,16 +33,17 @@ def new_orders(monkeypatch):
 
 
 @dataclass(frozen=True)
-class Cautious(GivenOrderTheorem):
-    """Half of the step, for the file read from its end."""
-
-    assumption = "a smooth loss, the file read from its end"
+class Cautious(AverageTheorem):
+    """Half of the step and a tenth of the bound, for the file read from its end."""
 
     def assumes(self, problem, order):
         return super().assumes(problem, order) and order.name == "reversed"
 
-    def step_limit(self, c, *, safe=False):
-        return 0.5 * super().step_limit(c, safe=safe)
+    def step_limit(self, facts):
+        return 0.5 * super().step_limit(facts)
+
+    def bound(self, facts, steps):
+        return 0.1 * super().bound(facts, steps)
 
 
 def test_a_new_order_is_one_entry(problem, new_orders):
@@ -60,33 +62,39 @@ def test_a_new_order_is_one_entry(problem, new_orders):
 def test_what_a_new_order_says_of_itself_decides_its_theorem(problem, new_orders):
     paired = make_order("paired", 50, 0)
     assert theorem_for(problem, paired) is THEOREM_1
-    assert theorem_for(problem, make_order("reversed", 50, 0)) is THEOREM_2
+    assert theorem_for(problem, make_order("reversed", 50, 0)) is THEOREM_6
     c = rs.constants(problem, order="paired", permutations=4)
     assert c.permutations == 4
     np.testing.assert_array_equal(paired.permutation(0), paired.permutation(1)[::-1])
-    assert rs.Guarantee.of(problem, rs.minimize(problem, order="paired", epochs=4), rs.theory.measure(problem)).theorem == 1
+    optimum, run = rs.theory.measure(problem), rs.minimize(problem, order="paired", epochs=4)
+    assert rs.Guarantee.of(problem, run, optimum).theorem in (1, 6)
+    known = gather(problem, paired, c, optimum, epochs=4)
+    assert THEOREM_1.bound(known, run.steps) < np.inf
+    assert known.smooth == gather(problem, make_order("rr", 50, 0), c, optimum, epochs=4).smooth  # bounds, of whatever was measured
 
 
 def test_a_new_theorem_is_one_entry(problem, new_orders):
-    before = rs.minimize(problem, order="reversed", epochs=4)
-    cautious = Cautious(6)
+    before, optimum = rs.minimize(problem, order="reversed", epochs=4), rs.theory.measure(problem)
+    cautious = Cautious(9, OWN_ORDER)
     THEOREMS.insert(0, cautious)
     try:
         assert theorem_for(problem, make_order("reversed", 50, 0)) is cautious
-        assert theorem_for(problem, make_order("ig", 50, 0)) is THEOREM_2
+        assert theorem_for(problem, make_order("ig", 50, 0)) is THEOREM_6
         run = rs.minimize(problem, order="reversed", step_size="theory", epochs=4)
-        guarantee = rs.Guarantee.of(problem, run, rs.theory.measure(problem))
+        guarantee = rs.Guarantee.of(problem, run, optimum)
+        too_large = rs.Guarantee.of(problem, before, optimum)  # for the new one: another theorem promises more than nothing
     finally:
         THEOREMS.remove(cautious)
     assert run.steps == [0.5 * step for step in before.steps]
-    assert guarantee.theorem == 6
-    assert "(Theorem 6, " in str(guarantee)
-    assert "the mean" not in str(guarantee)
-    assert guarantee.gap <= guarantee.bound < np.inf
-    assert rs.Guarantee.of(problem, before, rs.theory.measure(problem)).theorem == 2
+    assert guarantee.theorem == 9
+    assert "for certain (Theorem 9, " in str(guarantee)
+    assert guarantee.bound == pytest.approx(0.1 * rs.Guarantee.of(problem, run, optimum).bound)
+    assert too_large == rs.Guarantee.of(problem, before, optimum)
+    assert too_large.theorem in (2, 6)
+    assert str(cautious) == "Theorem 9 (a smooth loss, any order, by its own discrepancy)"
 
 
 def test_what_is_not_known_is_refused(problem):
-    with pytest.raises(ValueError, match="order='reversed' is not known; use one of rr, so, ig or a permutation array"):
+    with pytest.raises(ValueError, match="order='reversed' is not known; use one of rr, so, ig, a permutation array or a list"):
         rs.minimize(problem, order="reversed")
     assert (describe("reversed"), describe("given")) == ("reversed", "a given order")

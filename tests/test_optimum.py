@@ -297,15 +297,22 @@ def test_separable_data_and_no_other_is_refused(seed, loss, n, d, intercept, spa
 def test_the_command_line_says_in_one_line_that_there_is_no_minimiser(tmp_path, capsys, monkeypatch):
     path = tmp_path / "toy.csv"
     path.write_text("a,b,label\n1,2,1\n2,1,1\n-1,-1,-1\n-2,0,-1\n0,0,-1\n")
-    for command in (["plan"], ["run", "--epochs", "2"], ["report", "-o", str(tmp_path / "page.html")]):
-        monkeypatch.setattr("sys.argv", ["reshuffle", command[0], str(path), *command[1:]])
+    for command in (["plan"], ["run", "--step-size", "budget"], ["report", "-o", str(tmp_path / "page.html")]):
+        monkeypatch.setattr("sys.argv", ["reshuffle", command[0], str(path), "--alpha", "0", *command[1:]])
         with pytest.raises(SystemExit) as stop:
             main()
         out, err = capsys.readouterr()
         assert (stop.value.code, out) == (2, "")
-        assert err.startswith("reshuffle: loss='logistic' with alpha=0 has no minimiser on this data")
+        assert err.splitlines()[-1].startswith("reshuffle: loss='logistic' with alpha=0 has no minimiser on this data")
         assert "> 0 for 4 of 5" in err
         assert err.endswith("use alpha > 0\n")
+    monkeypatch.setattr("sys.argv", ["reshuffle", "run", str(path), "--alpha", "0", "--epochs", "2"])  # training needs no minimiser
+    with pytest.raises(SystemExit) as stop:
+        main()
+    out, err = capsys.readouterr()
+    assert (stop.value.code, len(out.splitlines())) == (0, 3)
+    assert "promised" not in out
+    assert err.startswith("reshuffle: nothing is promised: loss='logistic' with alpha=0 has no minimiser")
     problem = rs.Problem([[1.0, 2.0], [-1.0, 0.0]], [1, -1])
     with pytest.raises(rs.NoMinimiserError):
         rs.minimize(problem, step_size="budget", epochs=3)

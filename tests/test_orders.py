@@ -38,18 +38,38 @@ def test_shuffle_once_keeps_the_first_permutation_of_its_seed():
 
 
 @pytest.mark.parametrize(
-    ("order", "name", "random", "fixed", "uniform", "repeatable"),
+    ("order", "name", "count", "fixed", "uniform", "repeatable"),
     [
-        ("rr", "rr", True, False, True, True),
-        ("so", "so", False, True, True, True),
-        ("ig", "ig", False, True, False, True),
-        ([1, 0], "given", False, True, False, True),
-        (iter([[1, 0]]), "iterator", False, False, False, False),
+        ("rr", "rr", None, False, True, True),
+        ("so", "so", 1, True, True, True),
+        ("ig", "ig", 1, True, False, True),
+        ([1, 0], "given", 1, True, False, True),
+        (np.array([1, 0]), "given", 1, True, False, True),
+        ([[1, 0], np.array([0, 1]), (1, 0)], "listed", 3, False, False, True),
+        (np.array([[1, 0], [0, 1]]), "listed", 2, False, False, True),
+        (iter([[1, 0]]), "iterator", None, False, False, False),
     ],
 )
-def test_an_order_says_what_it_is(order, name, random, fixed, uniform, repeatable):
+def test_an_order_says_what_it_is(order, name, count, fixed, uniform, repeatable):
     made = make_order(order, 2, seed=0)
-    assert (made.name, made.random, made.fixed, made.uniform, made.repeatable) == (name, random, fixed, uniform, repeatable)
+    assert (made.name, made.count, made.fixed, made.uniform, made.repeatable) == (name, count, fixed, uniform, repeatable)
+    if uniform or fixed:  # what may be asked for any epoch
+        np.testing.assert_array_equal(np.sort(made.permutation(7)), [0, 1])
+
+
+def test_a_list_has_an_order_for_each_epoch_and_says_when_it_ends():
+    listed = make_order([[1, 0, 2], [2, 1, 0]], 3, seed=0)
+    assert [listed.permutation(k).tolist() for k in (1, 0, 1)] == [[2, 1, 0], [1, 0, 2], [2, 1, 0]]
+    problem = rs.Problem(np.eye(3), [0, 1, 1])
+    for order in (listed, [[1, 0, 2], [2, 1, 0]]):
+        with pytest.raises(ValueError, match="order lists 2 permutations; epoch 3 needs one more"):
+            rs.minimize(problem, order=order, step_size=0.1, epochs=3)
+    by_iterator = rs.minimize(problem, order=iter([[1, 0, 2], [2, 1, 0]]), step_size=0.1, epochs=2)
+    np.testing.assert_array_equal(rs.minimize(problem, order=listed, step_size=0.1, epochs=2).x, by_iterator.x)
+    with pytest.raises(ValueError, match="order is not a permutation"):
+        make_order([[0, 1, 2], [0, 1, 1]], 3, seed=0)
+    with pytest.raises(ValueError, match=r"order has shape \(2,\); a permutation of the 3 rows has shape \(3,\)"):
+        make_order([[0, 1, 2], [0, 1]], 3, seed=0)
 
 
 def splitmix64(state):
@@ -84,7 +104,7 @@ def test_streams_of_one_epoch_and_epochs_of_one_stream_differ():
 def test_what_is_no_permutation_never_reaches_compiled_code(bad, monkeypatch):
     monkeypatch.setitem(SCHEMES, "broken", Scheme("a broken order", lambda n, seed, epoch: np.array(bad)))
     problem = rs.Problem(np.eye(3), [0, 1, 1])
-    for order in (bad, "broken", iter([bad])):
+    for order in (bad, "broken", iter([bad]), [[0, 1, 2], bad]):
         with pytest.raises(ValueError, match="permutation"):
             rs.minimize(problem, order=order, step_size=0.1, epochs=1)
     with pytest.raises(ValueError, match="order is one of 4 samples; the data has 3 rows"):

@@ -10,6 +10,8 @@ import numpy as np
 
 import reshuffle as rs
 from reshuffle import theory
+from reshuffle.evidence import gather
+from reshuffle.orders import make_order
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -26,22 +28,27 @@ def main() -> None:
     epochs = np.arange(1, EPOCHS + 1)
     figure, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="constrained")
     for axis, order, title in zip(axes, ("rr", "so", "ig"), ("random reshuffling", "shuffle once", "file order"), strict=True):
-        c = rs.constants(problem, order=order, permutations=20)
-        n, step, textbook = problem.n, c.step_size_limit, 1.0 / (problem.n * c.L)
-        shared = {"distance": optimum.distance, "sigma": optimum.sigma}
-        if order == "ig":
-            constants = {"lhat": c.lhat_max, "ltil": c.ltil_max, "dual_norm": optimum.dual_norm}
-            promised = [theory.bound_ig(n, 1, steps=[step] * k, **constants, **shared) for k in epochs]
-        else:
-            promised = [theory.bound_smooth(n, 1, steps=[step] * k, ltil=c.ltil_max, **shared) for k in epochs]
-        prior = [theory.prior_bound(n, epochs=int(k), L=c.L, order=order, **shared) for k in epochs]
-        for name, size, colour in (("measured, the step of this theory", step, BLUE), ("measured, step 1/(nL)", textbook, GREY)):
+        rule = make_order(order, problem.n, seed=0)
+        c = rs.constants(problem, order=order, permutations=1)
+        facts, theorems = gather(problem, rule, c, optimum, epochs=EPOCHS), theory.theorems_for(problem, rule)
+        step, textbook = theorems[0].step_limit(facts) or 0.0, 1.0 / (np.sqrt(2.0) * problem.n * c.L)
+        promises = (theory.smallest_bound(theorems, facts, [step] * k) for k in epochs)
+        promised = [promise.bound for promise in promises if promise is not None]
+        priors = (theory.prior_bound(facts, int(k), "IG" if order == "ig" else "RR") for k in epochs)
+        prior = [found[1] for found in priors if found is not None]
+        for name, size, colour in (("measured, the step of this theory", step, BLUE), ("measured, step 1/(√2 nL)", textbook, GREY)):
             runs = [rs.minimize(problem, order=order, step_size=size, epochs=EPOCHS, seed=s) for s in range(SEEDS)]
             reached = np.array([[entry.f for entry in run.history] for run in runs], dtype=float).mean(axis=0)
             axis.plot(epochs, reached - optimum.f, color=colour, label=name)
-        axis.plot(epochs, promised, color=BLUE, linestyle="--", label="promised by this theory (Theorems 1 and 2)")
-        axis.plot(epochs, prior, color=ORANGE, linestyle=":", label="promised by earlier theory (order of magnitude)")
-        axis.set(title=f"{title}, step {step / textbook:.1f}/(nL)", xlabel="epochs", xscale="log", yscale="log")
+        axis.plot(epochs, promised, color=BLUE, linestyle="--", label="promised by this theory (Theorems 1 and 6)")
+        axis.plot(
+            epochs,
+            prior,
+            color=ORANGE,
+            linestyle=":",
+            label="promised by Mishchenko et al. 2020 (file order: as an order of magnitude)",
+        )
+        axis.set(title=f"{title}, step {step / textbook:.1f}/(√2 nL)", xlabel="epochs", xscale="log", yscale="log")
         axis.title.set_fontsize(10)
         axis.grid(alpha=0.2)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8, frameon=False)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from reshuffle.data import Data, load
     from reshuffle.duality import duality_gap
     from reshuffle.estimators import CertifiedClassifier, CertifiedRegressor, ShuffledSGDClassifier, ShuffledSGDRegressor
+    from reshuffle.finite_sum import FiniteSum
     from reshuffle.optimum import NoMinimiserError
     from reshuffle.planning import Plan, plan
     from reshuffle.problem import Problem
@@ -32,6 +33,7 @@ _HOMES = {
     "CertifiedRegressor": "estimators",
     "ShuffledSGDClassifier": "estimators",
     "ShuffledSGDRegressor": "estimators",
+    "FiniteSum": "finite_sum",
     "NoMinimiserError": "optimum",
     "Plan": "planning",
     "plan": "planning",
@@ -57,6 +59,7 @@ __all__ = [
     "Constants",
     "Data",
     "DivergenceError",
+    "FiniteSum",
     "Guarantee",
     "LipschitzConstants",
     "NoMinimiserError",

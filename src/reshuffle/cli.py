@@ -26,6 +26,11 @@ BatchSize = Annotated[int, typer.Option(help="Samples in a step.")]
 OrderName = Annotated[str, typer.Option(help="rr: a new random order each epoch; so: one of them; ig: the order of the file.")]
 Seed = Annotated[int, typer.Option(help="Of the permutations.")]
 Alpha = Annotated[float, typer.Option(help="Weight of the regulariser (alpha/2)|x|².")]
+#: With alpha = 0 the logistic loss has no minimiser on data that can be separated, and a loss with kinks has no theorem with more.
+ChosenAlpha = Annotated[
+    float | None,
+    typer.Option(help="Weight of the regulariser (alpha/2)|x|²; 0.0001 for smooth losses, 0 for others.", show_default=False),
+]
 Intercept = Annotated[bool, typer.Option("--intercept", help="Add a column of ones.")]
 Target = Annotated[str | None, typer.Option(help="csv, parquet: column of the labels.  [default: the last]")]
 Features = Annotated[int | None, typer.Option(help="svmlight: d, where the last features do not occur.")]
@@ -85,7 +90,7 @@ def constants(
     from reshuffle.orders import make_order
 
     problem, _ = _read(path, loss, alpha, intercept, target, features)
-    total = permutations if make_order(order, problem.n, seed).random else 1
+    total = make_order(order, problem.n, seed).count or permutations
     options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
     with _progress("permutations", "count", total) as update, _plain_warnings():
         result = reshuffle.constants(
@@ -102,7 +107,7 @@ def plan(
     path: Source,
     loss: LossName = "logistic",
     eps: Eps = 1e-3,
-    alpha: Alpha = 0.0,
+    alpha: ChosenAlpha = None,
     intercept: Intercept = False,
     permutations: Permutations = 10,
     seed: Seed = 0,
@@ -123,7 +128,7 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
     loss: LossName = "logistic",
     eps: Eps = 1e-3,
-    alpha: Alpha = 0.0,
+    alpha: ChosenAlpha = None,
     intercept: Intercept = False,
     permutations: Permutations = 10,
     seed: Seed = 0,
@@ -134,6 +139,7 @@ def report(
     """The plan with its reasons, figures and measured runs, as one HTML page that needs no network."""
     from reshuffle.reporting import check_before_work
 
+    alpha = _alpha(loss, alpha)
     check_before_work(output, eps=eps, loss=loss, alpha=alpha, permutations=permutations, seed=seed)
     problem, data = _read(path, loss, alpha, intercept, target, features)
     options = {"--target": target, "--features": features}
@@ -154,11 +160,11 @@ def run(
     batch_size: BatchSize = 1,
     epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 50,
     step_size: Annotated[str, typer.Option(help="theory, budget (best for these epochs), or a number.")] = "theory",
-    safe: Annotated[bool, typer.Option("--safe", help="A step that every permutation allows, not just sampled ones.")] = False,
-    average: Annotated[str, typer.Option(help="epoch: the paper's average; last; suffix: of the second half.")] = "epoch",
+    safe: Annotated[bool, typer.Option("--safe", help="A step that every order allows, not all but 1 in 100 runs.")] = False,
+    average: Annotated[str, typer.Option(help="epoch: the paper's average; weighted (alpha > 0); last; suffix.")] = "epoch",
     tol: Annotated[float | None, typer.Option(help="Stop at this certified relative gap; needs alpha > 0.")] = None,
     seed: Seed = 0,
-    alpha: Alpha = 0.0,
+    alpha: ChosenAlpha = None,
     intercept: Intercept = False,
     target: Target = None,
     features: Features = None,
@@ -179,7 +185,7 @@ def run(
     options: dict[str, Any] = {"order": order, "batch_size": batch_size, "epochs": epochs, "seed": seed, "average": average}
     try:
         with _plain_warnings():
-            optimum = reshuffle.theory.measure(problem) if bound else None
+            optimum = _measured(problem) if bound else None
             result = reshuffle.minimize(
                 problem, **options, step_size=step, safe=safe, tol=tol, optimum=optimum, checkpoint=checkpoint, callback=show
             )
@@ -194,6 +200,15 @@ def run(
         print(json.dumps({**result.to_dict(), **({} if guarantee is None else guarantee.to_dict())}))
     else:
         print(result if guarantee is None else f"{result}\n{guarantee}")
+
+
+def _measured(problem: Any) -> Any:
+    """The optimum, or a line that says that there is none: training needs none."""
+    try:
+        return reshuffle.theory.measure(problem)
+    except reshuffle.NoMinimiserError as error:
+        _say(f"reshuffle: nothing is promised: {error}")
+        return None
 
 
 @app.command()
@@ -327,11 +342,16 @@ def add_dataset(name: NamedDataset, path: Path) -> None:
     print(add(name, path))
 
 
-def _read(path: str, loss: str, alpha: float, intercept: bool, target: str | None, features: int | None) -> tuple[Any, Any]:
+def _alpha(loss: str, alpha: float | None) -> float:
+    """That of a command which asks for promises, where none is given."""
+    return alpha if alpha is not None else 1e-4 if reshuffle.losses.get_loss(loss).smoothness is not None else 0.0
+
+
+def _read(path: str, loss: str, alpha: float | None, intercept: bool, target: str | None, features: int | None) -> tuple[Any, Any]:
     """The problem, and the data that it is about."""
     data = reshuffle.load(path, target=target, n_features=features)
     y = None if loss == "unit" else data.y
-    return reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, fit_intercept=intercept), data
+    return reshuffle.Problem(data.X, y, loss=loss, alpha=_alpha(loss, alpha), fit_intercept=intercept), data
 
 
 def _step_size(text: str) -> str | float:

@@ -9,7 +9,7 @@ from reshuffle.optimum import measure
 from reshuffle.orders import make_order
 from reshuffle.problem import Problem
 from reshuffle.spectral import constants_by_batch_size
-from reshuffle.theory import theorem_for
+from reshuffle.theory import Facts, shortest, theorems_for
 
 _FEW_ENTRIES = 2_000_000  # up to here the problem is solved again with scaled features, to see what that would gain
 
@@ -52,7 +52,9 @@ def _epochs_with_scaled_features(problem: Problem, squares: Any, batch_size: int
     factors = 1.0 / np.sqrt(np.where(squares > 0.0, squares / problem.n, 1.0))
     scaled = problem.replace(X=problem.rows.scale_columns(factors))
     found = constants_by_batch_size(scaled, [batch_size], permutations=3, seed=0)[batch_size]
-    return theorem_for(scaled, make_order("rr", scaled.n, 0)).tightest(found, measure(scaled), eps)[0]
+    rule = make_order("rr", scaled.n, 0)
+    facts = Facts.of(found, measure(scaled), rule, intercept=scaled.fit_intercept)
+    return shortest(theorems_for(scaled, rule), facts, eps).epochs
 
 
 def repeated_rows(problem: Problem) -> Iterator[str]:

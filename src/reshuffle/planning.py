@@ -1,25 +1,44 @@
 """Which batch size, which step size, does the order matter, how many epochs: constants + theory -> a recommendation, with reasons.
 
 Constants for batch sizes 1, 2, 4, ..., n share what they can; D and sigma* come from solving the problem once. For every batch size
-the theorem then says how many gradient evaluations bring f - min f to eps; the smallest batch within 10 % of the best is taken.
+the theorems then say how many gradient evaluations bring f - min f to eps; the smallest batch within 10 % of the best is taken.
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import takewhile
+from math import nan
 from typing import Any
+
+import numpy as np
 
 from reshuffle import __version__
 from reshuffle.diagnostics import look_at
 from reshuffle.optimum import Optimum, measure
-from reshuffle.orders import describe, make_order
+from reshuffle.orders import Order, describe, make_order
+from reshuffle.orders.prefixes import from_prefixes
 from reshuffle.problem import Problem
 from reshuffle.records import finite
-from reshuffle.spectral import constants_by_batch_size
-from reshuffle.theory import Theorem, theorem_for
+from reshuffle.spectral import as_lipschitz, constants_by_batch_size
+from reshuffle.theory import (
+    EPOCHS,
+    THEOREM_3,
+    Facts,
+    Prior,
+    Theorem,
+    gradient_descent,
+    in_words,
+    prior_work,
+    shortest,
+    theorem_for,
+    theorems_for,
+)
 from reshuffle.validation import renamed, whole_number
+from reshuffle.vectors import Vector
 
 _WITHIN = 1.1
+#: The point that a promise is about, by the name of the average.
+KEPT = {"epoch": "the average of the epochs", "weighted": "the weighted average", "last": "the last iterate"}
 
 
 @dataclass(frozen=True)
@@ -27,13 +46,19 @@ class Choice:
     """What the guarantee says of one batch size."""
 
     batch_size: int
-    hat: float  #: that the theorem rests on: the largest Lhat_pi of the sample (smooth) or the mean Ghat_pi
+    hat: float  #: that the theorem rests on: what Lhat_pi (smooth) or Ghat_pi of the orders in use is at most
     til: float  #: the same of Ltil_pi or Gtil_pi
-    step_size: float  #: for these epochs in a random order
+    step_size: float  #: for these epochs in random orders
     step_size_limit: float | None  #: the largest step that the theorem allows; None for Lipschitz losses, which have no such limit
-    epochs: int  #: until f - min f <= eps in a random order
+    epochs: int  #: until f - min f <= eps is promised in random orders
     evaluations: float  #: the same in gradient evaluations
+    theorem: int  #: the number of the theorem that promises it
+    average: str  #: the point that it is about, as `minimize` calls it
+    holds: str  #: for certain, on average, or with a probability
     epochs_in_file_order: int
+    theorem_in_file_order: int
+    textbook_epochs: int  #: of the best promise in random orders if L (or G) were all that is known of the data
+    textbook_step: float
 
 
 @dataclass(frozen=True)
@@ -48,8 +73,10 @@ class Plan:
     choices: tuple[Choice, ...]  #: one for each batch size 1, 2, 4, ..., n
     recommended: Choice  #: the smallest batch size within 10 % of the fewest evaluations
     proportional_up_to: int  #: up to this batch size, b samples at a time need no more evaluations, so b times fewer updates
-    full_gradient_evaluations: float | None  #: of gradient descent by its own guarantee; smooth losses
-    prior_evaluations: float  #: of earlier theory at batch size 1, as an order of magnitude
+    full_gradient_evaluations: float  #: of gradient descent, or of the subgradient method, by its own guarantee
+    prior_evaluations: float | None  #: of earlier theory at batch size 1; None where its conditions fail
+    prior_work: str | None  #: whose
+    prior_exact: bool  #: with the constants that its source states, or as an order of magnitude
     distance: float  #: D = |x_0 - x*|
     sigma: float  #: the noise sigma* at the optimum; nan for a loss with kinks
     warnings: tuple[str, ...]  #: what about the data itself calls for one
@@ -73,49 +100,96 @@ class Plan:
         evaluations = f"{best.evaluations:.3g} gradient evaluations"
         lines = [
             f"train with   batch size {best.batch_size}, step size {best.step_size:.4g}, {describe(self.order)}",
-            f"expect       f - min f <= {self.eps:g} after {best.epochs} epochs at the latest ({evaluations})",
+            f"promised     f - min f <= {self.eps:g} after {best.epochs} epochs ({evaluations}) for {KEPT[best.average]},",
+            f"             {best.holds} (Theorem {best.theorem})",
             f"why          batch size 1 would need {first.evaluations / best.evaluations:.2f} times the evaluations "
             f"(constants {first.hat:.4g} and {first.til:.4g}, here {best.hat:.4g} and {best.til:.4g})",
             f"batches      up to {self.proportional_up_to}, b samples at a time need b times fewer updates than one",
-            f"order        in {describe('ig')} it takes {best.epochs_in_file_order} epochs to promise the same",
-            f"before       about {self.prior_evaluations:.3g} evaluations by earlier theory (order of magnitude, batch size 1)",
+            f"order        in {describe('ig')}, the same is promised for certain after {best.epochs_in_file_order} epochs "
+            f"(Theorem {best.theorem_in_file_order})",
+            f"with L       {best.textbook_epochs} epochs by the best theorem, were L (or G) all it knew of the data",
         ]
-        if self.full_gradient_evaluations is not None:
-            lines.append(f"full batch   {self.full_gradient_evaluations:.3g} evaluations by gradient descent and its own guarantee")
-        lines.append(f"based on     D = {self.distance:.4g}, {self.permutations} permutations, seed {self.seed}")
+        if self.prior_evaluations is not None:
+            about = "" if self.prior_exact else "about "
+            lines.append(f"before       {about}{self.prior_evaluations:.3g} evaluations by {self.prior_work} (batch size 1)")
+        lines += [
+            f"full batch   {self.full_gradient_evaluations:.3g} evaluations by full gradients and their own guarantee",
+            f"based on     D = {self.distance:.4g}, {self.permutations} permutations, seed {self.seed}",
+        ]
         lines += [f"warning      {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What plans for every eps share: the optimum, and the constants of each batch size, in random orders and in the file's own."""
+    """What plans for every eps share: the optimum, the constants of each batch size in random orders and in the file's own, and the
+    discrepancy of the latter.
+    """
 
     problem: Problem
     optimum: Optimum
-    theorem: Theorem
-    theorem_in_file: Theorem
-    random: dict[int, Any]
-    in_file: dict[int, Any]
+    rules: dict[bool, Order]  #: random orders, and that of the file (True)
+    constants: dict[bool, dict[int, Any]]
+    lipschitz: dict[bool, dict[int, Any]]  #: for a loss that is smooth as well; empty for any other
+    squares: Vector | None  #: of the sums of gradients at the optimum, in the file's order; None for a loss with kinks
     permutations: int
     seed: int
+
+    @property
+    def random(self) -> dict[int, Any]:
+        return self.constants[False]
+
+    @property
+    def theorems(self) -> list[Theorem]:
+        return theorems_for(self.problem, self.rules[False])
+
+    def facts(self, batch_size: int, *, in_file: bool = False, safe: bool = False) -> Facts:
+        squares = self.squares if in_file else None
+        return Facts.of(
+            self.constants[in_file][batch_size],
+            self.optimum,
+            self.rules[in_file],
+            intercept=self.problem.fit_intercept,
+            discrepancy=None if squares is None else from_prefixes(squares, batch_size),
+            lipschitz=self.lipschitz[in_file].get(batch_size),
+            safe=safe,
+        )
 
     def choices(self, eps: float) -> tuple[Choice, ...]:
         return tuple(self._choice(batch_size, eps) for batch_size in self.random)
 
-    def full_gradient_evaluations(self, eps: float) -> float | None:
-        return self.theorem.full_gradient_evaluations(self.random[1], self.optimum, eps)
+    def full_gradient_evaluations(self, eps: float) -> float:
+        return gradient_descent(self.facts(1), eps)
 
-    def prior_evaluations(self, eps: float) -> float:
-        """Of earlier theory at batch size 1, as an order of magnitude."""
-        return self.theorem.prior_work(self.random[1], self.optimum, eps)[0].evaluations
+    def prior(self, eps: float) -> tuple[Prior, float] | None:
+        """The first earlier result that holds for random orders, with its gradient evaluations at batch size 1."""
+        return next(iter(prior_work(self.facts(1), eps)), None)
 
     def _choice(self, batch_size: int, eps: float) -> Choice:
-        c, best = self.random[batch_size], self.optimum
-        epochs, step = self.theorem.tightest(c, best, eps)
-        limit, evaluations = self.theorem.step_limit(c), self.theorem.tightest_evaluations(c, best, eps)
-        in_file, _ = self.theorem_in_file.tightest(self.in_file[batch_size], best, eps)
-        return Choice(batch_size, *self.theorem.constants_used(c), step, limit, epochs, evaluations, in_file)
+        facts = self.facts(batch_size)
+        best = shortest(self.theorems, facts, eps)
+        if best.epochs > EPOCHS:  # for so many epochs only what holds in every order can be said
+            facts = self.facts(batch_size, safe=True)
+            best = shortest(self.theorems, facts, eps)
+        within = best.theorem.within(facts)
+        in_file = shortest(theorems_for(self.problem, self.rules[True]), self.facts(batch_size, in_file=True), eps)
+        textbook = shortest(self.theorems, facts.textbook(), eps)
+        return Choice(
+            batch_size=batch_size,
+            hat=nan if within is None else within.hat,
+            til=nan if within is None else within.til,
+            step_size=best.step,
+            step_size_limit=best.theorem.step_limit(facts),
+            epochs=best.epochs,
+            evaluations=float(self.problem.n * best.epochs),
+            theorem=best.theorem.number,
+            average=best.theorem.output,
+            holds=in_words(best.theorem.in_expectation, 0.0 if within is None else within.failure),
+            epochs_in_file_order=in_file.epochs,
+            theorem_in_file_order=in_file.theorem.number,
+            textbook_epochs=textbook.epochs,
+            textbook_step=textbook.step,
+        )
 
 
 def plan(
@@ -146,16 +220,21 @@ def check_eps(eps: float) -> None:
 def survey(problem: Problem, *, permutations: int, seed: int, optimum: Optimum | None = None) -> Survey:
     permutations = whole_number("permutations", permutations, 1)
     seed = whole_number("seed", seed, 0)
-    theorem, theorem_in_file = (theorem_for(problem, make_order(name, problem.n, seed)) for name in ("rr", "ig"))
+    rules = {in_file: make_order("ig" if in_file else "rr", problem.n, seed) for in_file in (False, True)}
+    theorem_for(problem, rules[True])  # refuse what no theorem covers before any work
     best, sizes = optimum or measure(problem), batch_grid(problem.n)
-    random = constants_by_batch_size(problem, sizes, permutations=permutations, seed=seed)
-    in_file = constants_by_batch_size(problem, sizes, order="ig", permutations=1, seed=seed)
-    return Survey(problem, best, theorem, theorem_in_file, random, in_file, permutations, seed)
+    constants, lipschitz = {}, {}
+    for in_file, rule in rules.items():
+        constants[in_file] = constants_by_batch_size(problem, sizes, order=rule, permutations=permutations, seed=seed)
+        both = problem.smoothness is not None and THEOREM_3.assumes(problem, rule)
+        lipschitz[in_file] = {b: as_lipschitz(problem, c, rule) for b, c in constants[in_file].items() if both}
+    squares = None if problem.smoothness is None else problem.prefix_norms(best.x, np.arange(problem.n))
+    return Survey(problem, best, rules, constants, lipschitz, squares, permutations, seed)
 
 
 def plan_from(found: Survey, *, eps: float, feature_names: Sequence[str] | None = None) -> Plan:
     problem, choices = found.problem, found.choices(eps)
-    best = recommend(choices)
+    best, prior = recommend(choices), found.prior(eps)
     warnings = look_at(problem, batch_size=best.batch_size, epochs=best.epochs, eps=eps, feature_names=feature_names)
     return Plan(
         n=problem.n,
@@ -167,7 +246,9 @@ def plan_from(found: Survey, *, eps: float, feature_names: Sequence[str] | None 
         recommended=best,
         proportional_up_to=_proportional(choices),
         full_gradient_evaluations=found.full_gradient_evaluations(eps),
-        prior_evaluations=found.prior_evaluations(eps),
+        prior_evaluations=None if prior is None else prior[1],
+        prior_work=None if prior is None else prior[0].work,
+        prior_exact=prior is not None and prior[0].exact,
         distance=found.optimum.distance,
         sigma=found.optimum.sigma,
         warnings=tuple(warnings),

@@ -187,6 +187,13 @@ class Problem:
         shares = 2.0 * self.alpha * duals * along + self.alpha**2 * float(coefficients @ coefficients)
         return np.maximum(duals**2 * self.squared_norms() + shares, 0.0)
 
+    def prefix_norms(self, x: Vector, order: NDArray[np.int64]) -> Vector:
+        """|grad f_{order_1}(x) + ... + grad f_{order_p}(x)|^2 for p = 1..n, in one pass over the data."""
+        z = self.margins(x)
+        along = self.alpha * (z - (x[self.d] if self.fit_intercept else 0.0))  # a_i'c of the regulariser's share c = alpha x
+        c_square = self.alpha**2 * float(dot(x[: self.d], x[: self.d]))
+        return self.rows.prefix_norms(order, self.sample_weight * self.duals(z), along, c_square)
+
     def dual_objective_along(self, u: Vector) -> Callable[[float], float]:
         """-(1/n) sum w_i l*(v_i) - |A'(w v)|^2 / (2 alpha n^2) at v = s u, as a function of s: a lower bound of min f if u balances
         an intercept (w'u = 0). All s share one product with the data.

@@ -33,15 +33,15 @@ def renamed(old: str, new: str, given: float | None, default: float) -> float:
     return given
 
 
-def starting_point(x0: ArrayLike | None, dimension: int) -> Vector:
-    """A copy of x0, or zero where there is none."""
+def starting_point(x0: ArrayLike | None, dimension: int, name: str = "x0") -> Vector:
+    """A copy of x0, or zero where there is none; `name` is that of the argument."""
     if x0 is None:
         return np.zeros(dimension)
     x = np.array(x0, dtype=np.float64)
     if x.shape != (dimension,):
-        raise ValueError(f"x0 has shape {x.shape}; this problem takes ({dimension},), the intercept last if there is one")
+        raise ValueError(f"{name} has shape {x.shape}; this problem takes ({dimension},), the intercept last if there is one")
     if not np.isfinite(x).all():
-        raise ValueError("x0 holds values that are not finite")
+        raise ValueError(f"{name} holds values that are not finite")
     return x
 
 

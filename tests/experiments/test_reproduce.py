@@ -190,9 +190,10 @@ def test_table_1_puts_numbers_to_every_row(tmp_path, dataset, loss, first):
     with open(tmp_path / "table1.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert rows[0]["result"] == first
-    assert any(row["result"].startswith("O(.)") for row in rows)
+    # Shamir's result for Lipschitz losses asks for more rows than there are
+    assert any(row["result"].startswith("O(.)") for row in rows) is (loss == "logistic")
     for row in rows:
-        assert float(row["eps=0.001"]) > float(row["eps=0.01"]) > float(row["eps=0.1"]) > 0
+        assert float(row["eps=0.001"]) >= float(row["eps=0.01"]) >= float(row["eps=0.1"]) > 0
 
 
 def test_table_1_takes_any_batch_size_and_several_datasets(tmp_path):
@@ -205,7 +206,13 @@ def test_table_1_takes_any_batch_size_and_several_datasets(tmp_path):
     rows = outcome.tables["table1_breast_cancer"].to_frame().set_index("result")
     for name, order, theorem in (("Theorem 1", "rr", rs.theory.THEOREM_1), ("Theorem 2", "ig", rs.theory.THEOREM_2)):
         c = rs.constants(problem, batch_size=8, order=order, permutations=4)
-        assert rows.loc[name, "eps=0.01"] == pytest.approx(theorem.evaluations(c, optimum, 0.01), rel=1e-6)
+        facts = rs.theory.Facts.of(c, optimum, rs.orders.make_order(order, problem.n, 0))
+        assert rows.loc[name, "eps=0.01"] == pytest.approx(theorem.evaluations(facts, 0.01), rel=1e-6)
+    smoothness = problem.squared_norms() + 1e-2
+    general = rs.constants(smoothness=smoothness, batch_size=8)
+    order = rs.orders.make_order("rr", problem.n, 0)
+    facts = rs.theory.Facts.of(general, optimum, order)
+    assert rows.loc["Theorem 4 (general)", "eps=0.01"] == pytest.approx(rs.theory.THEOREM_4.evaluations(facts, 0.01), rel=1e-6)
     assert "b = 8, n = 569" in outcome.tables["table1_breast_cancer"].caption
 
 

@@ -8,6 +8,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import reshuffle as rs
 from reshuffle import theory
+from reshuffle.evidence import gather
 from tests.solver.test_epochs import some_problem
 
 SMOOTH = ["squared", "logistic", "smoothed_hinge:0.5", "squared_hinge", "huber:0.7"]
@@ -23,7 +24,11 @@ def real_problem(name, loss, **options):
 def bound_of_every_permutation(problem, b):
     """Lhat and Ltil are at most these for all permutations; so steps within their limit are within that of each epoch."""
     c = rs.constants(problem, batch_size=b, order="ig", tol=1e-8)
-    return c.full_gradient_constant, min(c.L, problem.n / b * c.full_gradient_constant)
+    return c.hat_bound, c.til_bound
+
+
+def facts_of(problem, run, optimum, **options):
+    return gather(problem, run.rule, run.constants, optimum, epochs=len(run.history), **options)
 
 
 def gaps(problem, optimum, seeds, **arguments):
@@ -56,16 +61,20 @@ def test_theorem_1_random_orders_of_random_problems(seed, loss, alpha, order, n,
 
 
 @pytest.mark.parametrize(("name", "loss"), [("breast_cancer", "logistic"), ("diabetes", "squared"), ("diabetes", "huber:0.5")])
-@pytest.mark.parametrize("order", ["rr", "so"])
 @pytest.mark.parametrize("b", [1, 10, 64])
-def test_theorem_1_on_real_data(name, loss, order, b):
+def test_theorem_1_on_real_data(name, loss, b):
     problem = real_problem(name, loss, alpha=1e-2)
     optimum = theory.measure(problem)
-    run = rs.minimize(problem, order=order, batch_size=b, epochs=10)
-    bound = run.bound(optimum, run.constants)
-    measured = gaps(problem, optimum, 8, order=order, batch_size=b, epochs=10, step_size=run.steps[0])
-    assert_mean_is_below(measured, bound)
-    assert bound < theory.bound_smooth(problem.n, b, steps=[1.0 / (problem.n * run.constants.L)] * 10, ltil=run.constants.L,
+    run = rs.minimize(problem, order="rr", batch_size=b, epochs=10, safe=True)
+    facts = facts_of(problem, run, optimum, safe=True)
+    bound = theory.THEOREM_1.bound(facts, run.steps)
+    c = run.constants
+    assert bound == theory.bound_smooth(
+        problem.n, b, steps=run.steps, ltil=c.til_bound, distance=optimum.distance, sigma=optimum.sigma
+    )
+    for order in ("rr", "so"):  # the step is within the limit of every order, so it owes nothing to the one that SO drew
+        assert_mean_is_below(gaps(problem, optimum, 8, order=order, batch_size=b, epochs=10, step_size=run.steps[0]), bound)
+    assert bound < theory.bound_smooth(problem.n, b, steps=[1.0 / (problem.n * c.L)] * 10, ltil=c.L,
                                        distance=optimum.distance, sigma=optimum.sigma)  # fmt: skip
 
 
@@ -86,7 +95,9 @@ def test_theorem_2_any_given_order(seed, loss, alpha, n, data):
     c = rs.constants(problem, batch_size=b, order=order, tol=1e-8)
     steps = (c.step_size_limit * rng.uniform(0.3, 1.0, epochs)).tolist()
     run = rs.minimize(problem, order=order, batch_size=b, step_size=steps, epochs=epochs)
-    assert -1e-9 <= run.f - optimum.f <= run.bound(optimum, c) * (1 + 1e-9)
+    bound = theory.THEOREM_2.bound(gather(problem, run.rule, c, optimum, epochs=epochs), steps)
+    assert -1e-9 <= run.f - optimum.f <= bound * (1 + 1e-9)
+    assert rs.Guarantee.of(problem, run, optimum, c).bound <= bound
 
 
 @pytest.mark.parametrize(("name", "loss"), [("breast_cancer", "logistic"), ("diabetes", "squared")])
@@ -96,7 +107,9 @@ def test_theorem_2_on_real_data_even_sorted_by_label(name, loss, b):
     optimum = theory.measure(problem)
     for order in ("ig", np.argsort(problem.y, kind="stable")):
         run = rs.minimize(problem, order=order, batch_size=b, epochs=10)
-        assert run.f - optimum.f <= run.bound(optimum, run.constants)
+        guarantee = rs.Guarantee.of(problem, run, optimum)
+        of_2 = theory.THEOREM_2.bound(facts_of(problem, run, optimum), run.steps)
+        assert run.f - optimum.f <= guarantee.bound <= of_2 < np.inf
 
 
 @settings(max_examples=25)
@@ -112,6 +125,10 @@ def test_theorem_3_lipschitz_losses_in_any_order_at_any_step(seed, loss, order, 
     c = rs.constants(problem, batch_size=b, order="rr" if order != "ig" else "ig", permutations=200, tol=1e-6)
     steps = (10.0 ** rng.uniform(-3, 0) * rng.uniform(0.3, 1.0, epochs)).tolist()
     bound = theory.bound_lipschitz(n, b, steps=steps, gbar=c.gbar * 1.02, distance=optimum.distance)  # 2 % for the sample of gbar
+    run = rs.minimize(problem, order=order, batch_size=b, step_size=steps, epochs=epochs, seed=seed)
+    promised = rs.Guarantee.of(problem, run, optimum)  # which is for this run, and not for the mean
+    assert (promised.theorem, promised.in_expectation) == (3, False)
+    assert run.f - optimum.f <= promised.bound + 1e-6
     seeds = 1 if order == "ig" else 12
     measured = gaps(problem, optimum, seeds, order=order, batch_size=b, step_size=steps, epochs=epochs)
     if seeds == 1:
@@ -126,9 +143,9 @@ def test_theorem_3_on_real_data(order):
     optimum = theory.measure(problem)
     for b in (1, 20):
         run = rs.minimize(problem, order=order, batch_size=b, epochs=10, optimum=optimum)
-        c = run.constants
-        bound = run.bound(optimum, c)
-        best = 2 * np.sqrt(b / theory.beta(c.n, b)) * np.sqrt(c.gbar) * optimum.distance / np.sqrt(10)
+        within = facts_of(problem, run, optimum).lipschitz
+        bound = rs.Guarantee.of(problem, run, optimum).bound
+        best = 2 * np.sqrt(b / theory.beta(442, b)) * (within.hat * within.til) ** 0.25 * optimum.distance / np.sqrt(10)
         assert bound == pytest.approx(best)
         measured = gaps(problem, optimum, 5, order=order, batch_size=b, epochs=10, step_size=run.steps[0])
         assert measured.mean() <= bound
@@ -156,9 +173,7 @@ def test_theorems_4_and_5_general_sums_of_quadratics(seed, n, order, data):
     sigma, distance = np.sqrt(np.mean(np.sum(at_best**2, axis=1))), float(np.linalg.norm(best))
     dual_norm = np.sqrt(np.sum(np.sum(at_best**2, axis=1) / L))
     c = rs.constants(smoothness=L, batch_size=b, order="ig", tol=1e-8)
-    lhat, ltil = (
-        (c.lhat_max, c.ltil_max) if order == "ig" else (c.full_gradient_constant, min(c.L, n / b * c.full_gradient_constant))
-    )
+    lhat, ltil = (c.lhat_max, c.ltil_max) if order == "ig" else (c.hat_bound, c.til_bound)
     step = theory.step_size_limit(n, b, lhat, ltil)
     runs = [
         rs.minimize_sum(grad, L, n, np.zeros(d), order=order, batch_size=b, step_size=step, epochs=epochs, seed=s)

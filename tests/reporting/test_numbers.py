@@ -45,8 +45,8 @@ def test_the_plan_on_the_page_is_the_plan(made, tmp_path):
     assert json.loads(printed) == embedded(made.page)["plan"]
     selected = made.report.accuracies[made.report.selected]
     assert selected.eps == SETTINGS["eps"]
-    assert tuple(option.choice for option in selected.options) == made.report.plan.choices
-    assert selected.options[selected.recommended].choice == made.report.plan.recommended
+    assert selected.choices == made.report.plan.choices
+    assert selected.choices[selected.recommended] == made.report.plan.recommended
 
 
 def test_every_eps_on_offer_is_what_a_plan_for_it_says():
@@ -54,13 +54,12 @@ def test_every_eps_on_offer_is_what_a_plan_for_it_says():
     found = rs.report(problem, eps=0.01, permutations=2)
     for accuracy in found.accuracies:
         plan = rs.plan(problem, eps=accuracy.eps, permutations=2)
-        assert tuple(option.choice for option in accuracy.options) == plan.choices
-        assert accuracy.options[accuracy.recommended].choice == plan.recommended
+        assert accuracy.choices == plan.choices
+        assert accuracy.choices[accuracy.recommended] == plan.recommended
         assert accuracy.prior_evaluations == plan.prior_evaluations
         assert accuracy.full_gradient_evaluations == plan.full_gradient_evaluations
-        for option in accuracy.options:
-            assert option.textbook_step <= option.choice.step_size * (1 + 1e-12)
-            assert option.textbook_epochs >= option.choice.epochs
+        for choice in accuracy.choices:
+            assert choice.textbook_epochs >= choice.epochs
 
 
 def test_the_table_is_that_of_the_paper(report, made):
@@ -99,11 +98,9 @@ def test_bounds_hold_for_the_measured_runs_and_belong_to_their_steps():
         assert all(gap <= bound for gap, bound in zip(curve.gaps, curve.bounds, strict=True))
         again = rs.minimize(problem, order=curve.order, batch_size=run.batch_size, step_size=curve.step_size, epochs=run.epochs)
         assert [epoch.f - optimum.f for epoch in again.history] == pytest.approx(curve.gaps)
-        c = rs.constants(problem, order=curve.order, batch_size=run.batch_size, permutations=4)
-        assert again.bound(optimum, c) == pytest.approx(curve.bounds[-1], rel=0.05)
-        assert curve.prior[-1] == theory.prior_bound(
-            60, epochs=run.epochs, L=c.L, distance=optimum.distance, sigma=optimum.sigma, order=curve.order
-        )
+        promised = rs.Guarantee.of(problem, again, optimum)
+        assert curve.bounds[-1] == pytest.approx(promised.bound)
+        assert curve.prior[-1] == pytest.approx(promised.prior)
 
 
 def test_the_practical_step_is_the_one_that_ended_lowest():

@@ -187,31 +187,38 @@ def test_the_sentence_on_runs_at_the_practical_step(report):
 
 def test_cards_in_every_case(report):
     accuracy = report.accuracies[report.selected]
-    option = accuracy.options[accuracy.recommended]
-    one = card(report, accuracy, accuracy.options[0])
+    option = accuracy.choices[3]
+    one = card(report, accuracy, accuracy.choices[0])
     assert one["headline"].startswith("Train with one row at a time, step size ")
-    whole = card(report, accuracy, accuracy.options[-1])
+    whole = card(report, accuracy, accuracy.choices[-1])
     assert whole["headline"].startswith("Train on all rows at once with step size ")
     assert whole["order_matters"] == "The order does not matter: every step sees all rows."
     assert "on average" not in whole["promise"]
-    choice = replace(option.choice, step_size=4.0, epochs=100, epochs_in_file_order=250)
-    told = card(report, accuracy, replace(option, choice=choice, textbook_step=2.0, textbook_epochs=300))
+    assert ", for certain: the training loss is within" in whole["promise"]
+    assert f"(Theorem {option.theorem})" in card(report, accuracy, option)["promise"]
+    choice = replace(option, step_size=4.0, epochs=100, epochs_in_file_order=250)
+    told = card(report, accuracy, replace(choice, textbook_step=2.0, textbook_epochs=300))
     assert told["textbook"] == (
         "The step is 2 times as large as the textbook step, which knows the data only by its largest row; the same promise takes 3 "
         "times fewer epochs."
     )
     assert told["order_matters"] == "In the order of the file the same promise takes 2.5 times as many epochs."
-    same = card(report, accuracy, replace(option, choice=choice, textbook_step=4.0, textbook_epochs=100))
+    same = card(report, accuracy, replace(choice, textbook_step=4.0, textbook_epochs=100))
     assert same["textbook"] == "The textbook step, which knows the data only by its largest row, is the same here."
-    kinked = card(replace(report, smooth=False), accuracy, option)
+    assert "and earlier theory (Mishchenko, Khaled, Richtárik 2020, batch size 1) after " in told["evaluations"]
+    kinked = card(replace(report, smooth=False), replace(accuracy, prior_evaluations=None), option)
     assert "earlier theory" not in kinked["evaluations"]
+    assert "the subgradient method promises the same after " in kinked["evaluations"]
+    weighted = card(report, accuracy, replace(option, average="weighted"))
+    assert weighted["command"].endswith(" --average weighted")
+    assert weighted["promise"].startswith("Promised for the weighted average after ")
     assert "The plan takes batch size" in one["batch_choice"]
     first = replace(accuracy, recommended=0)
-    assert card(report, first, first.options[0])["batch_choice"] == "No larger batch needs much less work for the same promise."
+    assert card(report, first, first.choices[0])["batch_choice"] == "No larger batch needs much less work for the same promise."
     assert all(entry["command"].startswith("reshuffle run '") for row in cards(report) for entry in row)
     told = card(report, accuracy, option)["command"]
     assert "--target label --loss logistic --alpha 0.01 --intercept --seed 5 " in told
-    assert f"--step-size {option.choice.step_size!r}" in told
+    assert f"--step-size {option.step_size!r}" in told
     assert again(report).endswith("--target label --loss logistic --alpha 0.01 --intercept --seed 5 --eps 0.02 --permutations 3")
     from_python = replace(report, source=())
     assert again(from_python) is None

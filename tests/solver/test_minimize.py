@@ -8,6 +8,7 @@ from sklearn.datasets import load_breast_cancer
 
 import reshuffle as rs
 from reshuffle import theory
+from reshuffle.evidence import gather
 from tests.solver.test_epochs import LOSSES, some_problem
 
 
@@ -26,43 +27,68 @@ def test_steps_can_be_a_number_a_list_or_a_function(cancer):
     assert by_function.steps == [0.02, 0.01, 0.02 / 3]
 
 
-@pytest.mark.parametrize("order", ["rr", "so", "ig"])
+@pytest.mark.parametrize("order", ["so", "ig", "backwards", "listed"])
 @pytest.mark.parametrize("b", [1, 10, 569])
-def test_the_step_of_theory_is_the_limit_of_the_order(cancer, order, b):
+def test_the_step_of_theory_is_the_limit_of_orders_that_are_known(cancer, order, b):
     problem = rs.Problem(*cancer, alpha=1e-3)
-    run = rs.minimize(problem, order=order, batch_size=b, epochs=5, seed=2)
-    c = rs.constants(problem, order=order, batch_size=b, permutations=5, seed=2)
-    assert run.steps == [c.step_size_limit] * 5
-    # RR of seed 2 visits just the permutations that the constants were computed for, so the theorem's condition is met
+    rng = np.random.default_rng(0)
+    chosen = {"backwards": np.arange(569)[::-1].copy(), "listed": [rng.permutation(569) for _ in range(5)]}.get(order, order)
+    run = rs.minimize(problem, order=chosen, batch_size=b, epochs=5, seed=2)
+    c = rs.constants(problem, order=chosen, batch_size=b, seed=2)
+    assert run.steps == [theory.step_size_limit(569, b, c.hat.max(), c.til.max())] * 5
     limits = [theory.step_size_limit(c.n, b, lhat, ltil) for lhat, ltil in zip(c.lhat, c.ltil, strict=True)]
     assert max(run.steps) <= min(limits) * (1 + 1e-12)
-    safe = rs.minimize(problem, order=order, batch_size=b, epochs=5, seed=2, safe=True)
-    assert safe.steps[0] == pytest.approx(c.safe_step_size_limit)
-    assert safe.steps[0] <= run.steps[0] * (1 + 1e-6)
+    safe = rs.minimize(problem, order=chosen, batch_size=b, epochs=5, seed=2, safe=True)
+    assert safe.steps == run.steps  # a known order has a limit of its own
 
 
+@pytest.mark.parametrize("b", [1, 10, 569])
+def test_the_step_of_theory_in_random_orders_is_within_the_limit_of_each(cancer, b):
+    problem = rs.Problem(*cancer, alpha=1e-3)
+    run = rs.minimize(problem, batch_size=b, epochs=20, seed=2)
+    visited = rs.constants(problem, batch_size=b, permutations=20, seed=2)  # those of RR with this seed
+    within = theory.within(visited, run.rule, epochs=20)
+    assert run.steps == pytest.approx([theory.step_size_limit(569, b, within.hat, within.til)] * 20)
+    assert max(run.steps) <= visited.step_size_limit * (1 + 1e-6)
+    safe = rs.minimize(problem, batch_size=b, epochs=20, seed=2, safe=True)
+    assert safe.steps[0] == pytest.approx(visited.safe_step_size_limit)
+    assert safe.steps[0] <= run.steps[0] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("average", ["epoch", "weighted", "last"])
 @pytest.mark.parametrize("order", ["rr", "so", "ig"])
-def test_the_step_for_a_budget_is_the_one_of_the_theorem(cancer, order):
+def test_the_step_for_a_budget_makes_the_promise_smallest(cancer, order, average):
     problem = rs.Problem(*cancer, loss="squared", alpha=1e-2)
     optimum = theory.measure(problem)
-    run = rs.minimize(problem, order=order, step_size="budget", batch_size=2, epochs=50, optimum=optimum)
-    c = run.constants
-    numbers = {"lhat": c.lhat_max, "ltil": c.ltil_max, "distance": optimum.distance, "sigma": optimum.sigma}
-    if order == "ig":
-        numbers["dual_norm"] = optimum.dual_norm
-    step = theory.step_ig if order == "ig" else theory.step_smooth
-    assert run.steps == [min(c.step_size_limit, step(569, 2, epochs=50, **numbers))] * 50
-    assert rs.minimize(problem, order=order, step_size="budget", batch_size=2, epochs=50).steps == pytest.approx(run.steps)
+    options = {"order": order, "step_size": "budget", "batch_size": 2, "epochs": 300, "evaluate_every": 300, "average": average}
+    run = rs.minimize(problem, optimum=optimum, **options)
+    facts = gather(problem, run.rule, run.constants, optimum, epochs=300)
+    offered = [theorem for theorem in theory.theorems_for(problem, run.rule) if theorem.output == average]
+    promise = theory.smallest_bound(offered, facts, run.steps, average)
+    limit = offered[0].step_limit(facts)
+    grid = [theory.smallest_bound(offered, facts, [step] * 300, average).bound for step in np.geomspace(1e-3 * limit, limit, 100)]
+    assert promise.bound <= 1.03 * min(grid)
+    if average == "epoch":
+        noise = theory.noise_smooth(569, 2, ltil=facts.smooth.til, sigma=optimum.sigma)
+        if order != "rr":
+            noise = facts.smooth.til * facts.discrepancy
+        assert run.steps[0] == min(
+            limit, theory.step_below(569, 2, epochs=300, limit=limit, distance=optimum.distance, noise=noise)
+        )
+    assert rs.minimize(problem, **options).steps == pytest.approx(run.steps)
 
 
 def test_a_lipschitz_loss_takes_its_step_from_the_distance_and_the_budget(cancer):
     X, y = cancer
     problem = rs.Problem(X[:100], y[:100], loss="hinge")
     optimum = theory.measure(problem)
-    run = rs.minimize(problem, batch_size=5, epochs=16, optimum=optimum)
-    want = theory.step_lipschitz(100, 5, epochs=16, gbar=run.constants.gbar, distance=optimum.distance)
-    assert run.steps == [want] * 16
-    assert rs.minimize(problem, batch_size=5, epochs=16).steps == run.steps
+    for order in ("rr", "ig"):
+        run = rs.minimize(problem, order=order, batch_size=5, epochs=16, optimum=optimum)
+        within = theory.within(run.constants, run.rule, epochs=16)
+        gbar = np.sqrt(within.hat * within.til)
+        want = theory.step_lipschitz(100, 5, epochs=16, gbar=gbar, distance=optimum.distance)
+        assert run.steps == [want] * 16
+        assert rs.minimize(problem, order=order, batch_size=5, epochs=16).steps == run.steps
     with pytest.raises(ValueError, match="no theorem covers a loss with kinks and a regulariser"):
         rs.minimize(rs.Problem(X, y, loss="hinge", alpha=0.1))
 
@@ -78,6 +104,26 @@ def test_averages(cancer):
     np.testing.assert_allclose(runs["suffix"].x, np.average(ends[2:], axis=0, weights=weights[2:]))
     for run in runs.values():
         assert run.f == problem.objective(run.x)
+
+
+@pytest.mark.parametrize("alpha", [1e-2, 5.0])
+@pytest.mark.parametrize("b", [1, 50])
+def test_the_weighted_average_grows_by_its_growth(cancer, alpha, b):
+    """x_w = sum w_k eta_k x_k / sum w_k eta_k, where w_k is the product of 1 + n eta alpha / (2b) over the epochs before k."""
+    problem = rs.Problem(*cancer, alpha=alpha)
+    steps = np.array([0.001, 0.002, 0.003, 0.004])
+    options = {"step_size": steps.tolist(), "batch_size": b}
+    ends = [rs.minimize(problem, **(options | {"step_size": steps[:k].tolist()}), epochs=k).last for k in (1, 2, 3, 4)]
+    weights = steps * np.cumprod(np.r_[1.0, 1.0 + 569 * steps[:3] * alpha / (2 * b)])
+    run = rs.minimize(problem, **options, epochs=4, average="weighted")
+    np.testing.assert_allclose(run.x, np.average(ends, axis=0, weights=weights), rtol=1e-10, atol=1e-14)
+    assert run.f == problem.objective(run.x)
+    strong = rs.Problem(*cancer, alpha=100.0)  # an epoch has 3.8 times the weight of the one before: 10^600 in all
+    long = rs.minimize(strong, order="ig", step_size=1e-4, epochs=1000, average="weighted", evaluate_every=1000)
+    np.testing.assert_allclose(long.x, long.last, rtol=1e-9)
+    for without in ({"alpha": 0.0}, {"alpha": alpha, "fit_intercept": True}):
+        with pytest.raises(ValueError, match="average='weighted' needs strong convexity: use alpha > 0 and no intercept"):
+            rs.minimize(rs.Problem(*cancer, **without), average="weighted", step_size=0.1)
 
 
 def test_the_history_has_an_entry_an_epoch(cancer):
@@ -99,9 +145,9 @@ def test_divergence_stops_with_the_epoch_and_the_step(cancer):
 
 
 @pytest.mark.parametrize("order", ["rr", "so", "ig"])
-@pytest.mark.parametrize("average", ["epoch", "suffix"])
+@pytest.mark.parametrize("average", ["epoch", "suffix", "weighted"])
 def test_a_resumed_run_gives_the_same_numbers(cancer, tmp_path, order, average):
-    problem = rs.Problem(*cancer, alpha=1e-2, fit_intercept=True)
+    problem = rs.Problem(*cancer, alpha=1e-2, fit_intercept=average != "weighted")
     settings = {"order": order, "batch_size": 7, "epochs": 9, "seed": 4, "average": average}
     whole = rs.minimize(problem, **settings)
     file = tmp_path / "run.npz"
@@ -132,7 +178,7 @@ def test_a_resumed_run_gives_the_same_numbers(cancer, tmp_path, order, average):
         ({"step_size": float("nan")}, "step_size is nan"),
         ({"step_size": "fast"}, "step_size='fast' is not known"),
         ({"step_size": [0.1], "epochs": 2}, "step_size has 1 entries for 2 epochs"),
-        ({"average": "mean"}, "average='mean' is not known; use one of epoch, last, suffix"),
+        ({"average": "mean"}, "average='mean' is not known; use one of epoch, weighted, last, suffix"),
         ({"x0": np.zeros(3)}, "x0 has shape (3,); this problem takes (30,)"),
         ({"x0": np.full(30, np.nan)}, "x0 holds values that are not finite"),
         ({"order": "random"}, "order='random' is not known"),
@@ -198,42 +244,6 @@ def test_a_better_dual_point_gives_a_better_certificate(cancer):
     assert run.gap < 0.1 * problem.objective(np.zeros(31))
 
 
-def test_the_guarantee_stands_beside_the_run(cancer):
-    problem = rs.Problem(*cancer, alpha=0.1)
-    optimum = theory.measure(problem)
-    for order, theorem in (("rr", 1), ("so", 1), ("ig", 2), (np.arange(569)[::-1], 2)):
-        run = rs.minimize(problem, order=order, batch_size=8, epochs=20)
-        guarantee = rs.Guarantee.of(problem, run, optimum)
-        assert guarantee.theorem == theorem
-        assert guarantee.gap == run.f - optimum.f <= guarantee.bound < guarantee.prior
-        assert f"Theorem {theorem}" in str(guarantee)
-    by_hand = rs.minimize(problem, batch_size=8, epochs=20, step_size=run.steps[0] / 3)
-    assert rs.Guarantee.of(problem, by_hand, optimum).bound < np.inf
-    for arguments in ({"step_size": 1.0}, {"average": "last"}):
-        nothing = rs.Guarantee.of(problem, rs.minimize(problem, epochs=2, **arguments), optimum)
-        assert nothing.bound == np.inf
-        assert nothing.to_dict()["bound"] is None
-        assert "promised     nothing" in str(nothing)
-    backwards = np.arange(569)[::-1]
-    own = rs.minimize(problem, order=backwards, step_size=1e-5, epochs=2)
-    with_constants = rs.Guarantee.of(problem, own, optimum, rs.constants(problem, order=backwards))
-    assert rs.Guarantee.of(problem, own, optimum) == with_constants
-    assert with_constants.bound < np.inf
-    own = rs.minimize(problem, order=iter([backwards] * 2), step_size=1e-5, epochs=2)
-    with pytest.raises(ValueError, match="pass constants"):
-        rs.Guarantee.of(problem, own, optimum)
-    assert rs.Guarantee.of(problem, own, optimum, rs.constants(problem, order=backwards)).bound == with_constants.bound
-
-
-def test_where_no_theorem_holds_there_is_no_bound_and_no_guarantee(cancer):
-    problem = rs.Problem(*cancer, loss="hinge", alpha=0.1)
-    run = rs.minimize(problem, step_size=1e-3, epochs=2)
-    optimum = theory.measure(rs.Problem(*cancer, alpha=0.1))
-    assert run.bound(optimum, rs.constants(problem, permutations=2)) == np.inf
-    with pytest.raises(ValueError, match="no theorem covers a loss with kinks and a regulariser"):
-        rs.Guarantee.of(problem, run, optimum)
-
-
 def test_algorithm_2_with_linear_predictors_is_algorithm_1(cancer):
     X, y = cancer
     problem = rs.Problem(X, y)
@@ -248,8 +258,11 @@ def test_algorithm_2_with_linear_predictors_is_algorithm_1(cancer):
                               epochs=5, seed=3, objective=problem.objective)  # fmt: skip
         np.testing.assert_allclose(two.x, one.x, rtol=1e-9, atol=1e-12)
         assert two.f == pytest.approx(one.f)
-    planned = rs.minimize_sum(grad, 0.25 * np.sum(A**2, axis=1), 569, np.zeros(30), batch_size=16, epochs=2)
-    assert planned.steps[0] == rs.constants(smoothness=0.25 * np.sum(A**2, axis=1), batch_size=16, permutations=2).step_size_limit
+    L = 0.25 * np.sum(A**2, axis=1)
+    for order in ("rr", "so", "ig"):
+        planned = rs.minimize_sum(grad, L, 569, np.zeros(30), batch_size=16, epochs=2, order=order)
+        within = theory.within(rs.constants(smoothness=L, batch_size=16, order=order, permutations=1), planned.rule, epochs=2)
+        assert planned.steps[0] == theory.step_size_limit(569, 16, within.hat, within.til)
 
 
 def test_algorithm_2_refuses_what_it_cannot_use():
@@ -260,8 +273,16 @@ def test_algorithm_2_refuses_what_it_cannot_use():
         rs.minimize_sum(grad, [1.0, 2.0], 3, [0.0])
     with pytest.raises(ValueError, match=r"batch_size=4 is larger than the 3 functions of the sum; use 1\.\.3"):
         rs.minimize_sum(grad, 1.0, 3, [1.0], batch_size=4)
-    with pytest.raises(ValueError, match="needs the optimum"):
+    with pytest.raises(ValueError, match="step_size='budget' needs the minimiser; pass it as optimum, or give a number"):
         rs.minimize_sum(grad, 1.0, 3, [1.0], step_size="budget")
+    with pytest.raises(ValueError, match="average='weighted' needs strong convexity"):
+        rs.minimize_sum(grad, 1.0, 3, [1.0], average="weighted")
+    with pytest.raises(ValueError, match=r"smoothness\[1\] must be a positive number"):
+        rs.minimize_sum(grad, [1.0, 0.0, 2.0], 3, [1.0])
+    with pytest.raises(ValueError, match=r"optimum has shape \(2,\)"):
+        rs.minimize_sum(grad, 1.0, 3, [1.0], optimum=[0.0, 0.0])
+    with pytest.raises(ValueError, match=r"grad returned shape \(2,\) for x of shape \(1,\); return the sum"):
+        rs.minimize_sum(lambda x, batch: np.zeros(2), 1.0, 3, [1.0])
     with pytest.raises(rs.DivergenceError, match="after epoch"):
         rs.minimize_sum(grad, 1.0, 3, [1.0], step_size=1e200, epochs=5)
     assert rs.minimize_sum(grad, 1.0, 3, [1.0], epochs=200).last[0] == pytest.approx(0.0, abs=1e-3)
@@ -284,7 +305,7 @@ def test_tol_stops_at_a_certified_relative_gap(evaluate_every, tmp_path):
     assert all(epoch.gap > 1e-2 * (constant - epoch.f) for epoch in earlier)
     optimum = rs.theory.measure(problem)
     assert run.stopped
-    assert "nothing" in str(rs.Guarantee.of(problem, run, optimum))  # a mean over orders that decided when to stop
+    assert "nothing" in str(rs.Guarantee.of(problem, run, optimum))  # its step is far above the limit
     in_file = rs.minimize(problem, tol=0.5, order="ig", batch_size=4, epochs=2000)
     assert in_file.stopped
     assert in_file.f - best <= rs.Guarantee.of(problem, in_file, optimum).bound < np.inf

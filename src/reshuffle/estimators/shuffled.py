@@ -12,6 +12,7 @@ from reshuffle.epoch import Epoch
 from reshuffle.estimators.base import Columns, LinearModel, Report, Trained
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
+from reshuffle.evidence import constants_for, gather
 from reshuffle.losses import Loss
 from reshuffle.orders import Order, make_order
 from reshuffle.problem import Problem
@@ -40,8 +41,8 @@ class _Shuffled(LinearModel):
         rule, batch_size = self._rule(problem, seed)
         shared = self.step_size
         if self._asks_theory and problem.smoothness is not None:  # which does not look at the labels: the same for all columns
-            found = constants(problem, batch_size=batch_size, order=rule, permutations=min(self.epochs, 20), seed=seed)
-            shared = found.step_size_limit
+            facts = gather(problem, rule, constants_for(problem, rule, batch_size), None, epochs=self.epochs)
+            shared = theory.theorem_for(problem, rule).step_limit(facts)
 
         def train(column: Problem, start: Vector | None, report: Report | None) -> Trained:
             step = self._step(shared, column, rule, batch_size, self.epochs, start)

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import curve_fit
 
 from reshuffle import plots
 from reshuffle.experiments import paper
 from reshuffle.experiments.claims import exponent
 from reshuffle.experiments.measurements import Matrix, Results, Task, gaussian
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 FIXED = 500
 SIZES = [1, 10, 25, *range(50, 1001, 50)]

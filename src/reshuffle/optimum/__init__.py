@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from math import nan
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from reshuffle.duality import duality_gap
 from reshuffle.optimum.existence import NoMinimiserError, require_minimiser
 from reshuffle.optimum.nearest import nearest_minimiser, nearest_where_slopes_are
 from reshuffle.optimum.solving import minimise_pieces, minimise_smooth
 from reshuffle.problem import Problem
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 __all__ = ["NoMinimiserError", "Optimum", "measure"]
 

@@ -17,8 +17,7 @@ from scipy.optimize import linprog
 from reshuffle.optimum.slopes import slopes_for, where_begins
 from reshuffle.optimum.solving import LARGEST_HESSIAN, hessian, weighted_gram
 from reshuffle.problem import Problem
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 _CURVED = 1e-9  # of the largest curvature: where the least is above, rounding cannot hide a direction
 _DEPENDENT = 1e-12  # of the largest eigenvalue of the Gram matrix: smaller ones are rounding

@@ -12,15 +12,13 @@ With alpha > 0 the coefficients are unique, and at most the intercept is free.
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.sparse.linalg import LinearOperator, lsmr
 
 from reshuffle.optimum.slopes import Booleans, slopes_for, where_begins
 from reshuffle.optimum.solving import LARGEST_HESSIAN, weighted_gram
 from reshuffle.problem import Problem
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 _BESIDE = 1e-7  # a margin this near (relative) to a straight stretch may lie on it: that changes f by its square
 _NARROW = 1e-6  # a stretch shorter than this (relative) is a point

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from reshuffle.losses import Loss, loops
 from reshuffle.losses.base import compiled
+from reshuffle.vectors import Vector
 
-Vector = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 
 

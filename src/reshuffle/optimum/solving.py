@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.optimize import minimize as scipy_minimize
 from threadpoolctl import threadpool_limits
@@ -17,8 +16,7 @@ from threadpoolctl import threadpool_limits
 from reshuffle.problem import Problem
 from reshuffle.solver.certified import solve
 from reshuffle.theory import uncovered
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 LARGEST_HESSIAN = 3000
 

@@ -1,5 +1,5 @@
-"""In which order samples are visited: RR (a new uniform permutation each epoch), SO (one, kept), IG (the file's order), or any
-permutation of the user's own. A scheme is what has a name; an order is a scheme for n samples and a seed.
+"""In which order samples are visited: RR (a new uniform permutation each epoch), SO (one, kept), IG (the file's order), or
+permutations of the user's own. A scheme is what has a name; an order is a scheme for n samples and a seed.
 
 The permutation of epoch k depends on the seed and on k alone: see `streams`.
 """
@@ -12,9 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reshuffle.orders.prefixes import discrepancy
 from reshuffle.orders.streams import generator, permutation
 
-__all__ = ["NAMES", "SCHEMES", "Order", "Permutations", "Scheme", "describe", "generator", "make_order", "permutation"]
+__all__ = [
+    "NAMES",
+    "SCHEMES",
+    "Order",
+    "Permutations",
+    "Scheme",
+    "describe",
+    "discrepancy",
+    "generator",
+    "make_order",
+    "permutation",
+]
 
 Permutations = Iterator[ArrayLike]
 
@@ -41,6 +53,7 @@ SCHEMES = {
 NAMES = SCHEMES.keys()
 _OWN = (permutation, _as_stored)
 _GIVEN = Scheme("a given order", _as_stored, fixed=True)
+_LISTED = Scheme("a list of orders, one for each epoch", _as_stored)
 _ITERATOR = Scheme("an iterator of orders", _as_stored)
 
 
@@ -48,11 +61,11 @@ _ITERATOR = Scheme("an iterator of orders", _as_stored)
 class Order:
     """A rule that gives each epoch its permutation of n samples."""
 
-    name: str  #: one of `NAMES`, "given" or "iterator"
+    name: str  #: one of `NAMES`, "given", "listed" or "iterator"
     n: int  #: samples
     seed: int
     scheme: Scheme
-    given: NDArray[np.int64] | None = None  #: the permutation of all epochs, for "given"
+    given: NDArray[np.int64] | None = None  #: the permutation of all epochs, for "given"; a row for each epoch, for "listed"
     iterator: Permutations | None = None  #: where the permutation of each epoch comes from, for "iterator"
 
     @property
@@ -66,9 +79,11 @@ class Order:
         return self.scheme.fixed
 
     @property
-    def random(self) -> bool:
-        """Whether each epoch draws its own permutation."""
-        return self.repeatable and not self.fixed
+    def count(self) -> int | None:
+        """How many permutations there are: one for a fixed order, those of a list; None where every epoch may have another."""
+        if self.fixed:
+            return 1
+        return len(self.given) if self.given is not None else None
 
     @property
     def uniform(self) -> bool:
@@ -82,7 +97,13 @@ class Order:
                 return _as_permutation(next(self.iterator), self.n)
             except StopIteration:
                 raise ValueError(f"order gave {epoch} permutations; epoch {epoch + 1} needs one more") from None
-        return self._first if self.fixed else self._draw(epoch)
+        if self.fixed:
+            return self._first
+        if self.given is None:
+            return self._draw(epoch)
+        if epoch >= len(self.given):
+            raise ValueError(f"order lists {len(self.given)} permutations; epoch {epoch + 1} needs one more")
+        return self.given[epoch]  # type: ignore[no-any-return]
 
     @cached_property
     def _first(self) -> NDArray[np.int64]:
@@ -95,22 +116,24 @@ class Order:
 
 def describe(name: str) -> str:
     """What an order of this name is, in plain words."""
-    known = {**SCHEMES, "given": _GIVEN, "iterator": _ITERATOR}
+    known = {**SCHEMES, "given": _GIVEN, "listed": _LISTED, "iterator": _ITERATOR}
     return known[name].label if name in known else name
 
 
 def make_order(order: str | ArrayLike | Permutations | Order, n: int, seed: int) -> Order:
-    """Read the `order` argument: one of `NAMES`, an array that holds each of 0..n-1 once, or an iterator of such arrays."""
+    """Read the `order` argument: one of `NAMES`, an array that holds each of 0..n-1 once, a list or an iterator of such arrays."""
     if isinstance(order, Order):
         if order.n != n:
             raise ValueError(f"order is one of {order.n} samples; the data has {n} rows")
         return order
     if isinstance(order, str):
         if order not in NAMES:
-            raise ValueError(f"order={order!r} is not known; use one of {', '.join(NAMES)} or a permutation array")
+            raise ValueError(f"order={order!r} is not known; use one of {', '.join(NAMES)}, a permutation array or a list of them")
         return Order(order, n, seed, SCHEMES[order])
     if isinstance(order, Iterator):
         return Order("iterator", n, seed, _ITERATOR, iterator=order)
+    if isinstance(order, list | tuple | np.ndarray) and len(order) and np.ndim(order[0]) == 1:
+        return Order("listed", n, seed, _LISTED, given=np.array([_as_permutation(each, n) for each in order]))
     return Order("given", n, seed, _GIVEN, given=_as_permutation(order, n))
 
 

@@ -10,10 +10,10 @@ Above `LARGEST` stored entries all of this happens on a sample of rows, with the
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf, isfinite, isnan
-from typing import Any
 
 import numpy as np
 
+from reshuffle.evidence import constants_for, gather
 from reshuffle.optimum import Optimum, measure
 from reshuffle.orders import make_order
 from reshuffle.orders.streams import Stream, permutation
@@ -21,8 +21,7 @@ from reshuffle.planning import Survey
 from reshuffle.problem import Problem
 from reshuffle.solver.run import DivergenceError, Run
 from reshuffle.solver.shuffled import minimize
-from reshuffle.spectral import constants_by_batch_size
-from reshuffle.theory import Theorem, theorem_for
+from reshuffle.theory import Facts, Theorem, best_step, prior_bound, smallest_bound, theorems_for
 
 EPOCHS = 30
 LARGEST = 2_000_000  #: stored entries of the data, up to which every row is used
@@ -39,7 +38,7 @@ class Curve:
     step_size: float
     gaps: tuple[float | None, ...]
     bounds: tuple[float, ...] | None  #: of this theory; None at the practical step, for which there is none
-    prior: tuple[float, ...] | None  #: of earlier theory at batch size 1 and its own step, as an order of magnitude; smooth losses
+    prior: tuple[float, ...] | None  #: of earlier theory at batch size 1 and its own step; smooth losses
     diverged: bool
 
 
@@ -71,66 +70,60 @@ class Convergence:
         return self.rows < self.n
 
 
-@dataclass(frozen=True, eq=False)
 class _Setting:
-    """The problem that the runs use, and its constants and optimum."""
+    """The problem that the runs use, its optimum, and what the theorems rest on in each order."""
 
-    problem: Problem
-    optimum: Optimum
-    random: Any
-    in_file: Any
+    def __init__(self, problem: Problem, optimum: Optimum, batch_size: int, seed: int) -> None:
+        self.problem, self.optimum, self.batch_size, self.seed = problem, optimum, batch_size, seed
+        self.rules = {order: make_order(order, problem.n, seed) for order in _ORDERS}
+        self._constants = {order: constants_for(problem, rule, batch_size) for order, rule in self.rules.items()}
+        self.steps = {order: best_step(self.theorems(order), self.facts(order), EPOCHS) for order in _ORDERS}
 
-    def theorem(self, order: str) -> tuple[Theorem, Any]:
-        """The theorem for this order, and the constants that it asks for."""
-        rule = make_order(order, self.problem.n, self.random.seed)
-        return theorem_for(self.problem, rule), self.random if rule.uniform else self.in_file
+    def theorems(self, order: str) -> list[Theorem]:
+        return theorems_for(self.problem, self.rules[order])
 
-    def step(self, order: str) -> float:
-        """The best constant step for `EPOCHS` epochs by the theorem for this order."""
-        theorem, c = self.theorem(order)
-        return theorem.step(c, self.optimum, EPOCHS)
+    def facts(self, order: str, *, visited: bool = False) -> Facts:
+        return gather(self.problem, self.rules[order], self._constants[order], self.optimum, epochs=EPOCHS, visited=visited)
 
 
 def converge(found: Survey, batch_size: int) -> Convergence:
     """Measure on the data of `found` at this batch size."""
-    whole = _Setting(found.problem, found.optimum, found.random[batch_size], found.in_file[batch_size])
-    setting = whole if found.problem.rows.entries <= LARGEST else _sampled(found, batch_size)
+    setting = whole = _Setting(found.problem, found.optimum, batch_size, found.seed)
+    if found.problem.rows.entries > LARGEST:
+        sample = _sampled(found)
+        setting = _Setting(sample, measure(sample), min(batch_size, sample.n), found.seed)
     problem = setting.problem
     start_gap = problem.objective(np.zeros(problem.dimension)) - setting.optimum.f
     trials = _double(setting)
     lowest = min(trials, key=lambda trial: inf if trial.gap is None else trial.gap)
     multiple = _calm(setting, lowest.multiple, start_gap)
-    steps = {order: setting.step(order) for order in _ORDERS}
+    practical = multiple * setting.steps["rr"]
     return Convergence(
         n=found.problem.n,
         rows=problem.n,
-        batch_size=setting.random.batch_size,
+        batch_size=setting.batch_size,
         epochs=EPOCHS,
         start_gap=start_gap,
-        at_theory=tuple(_curve(setting, order, step, bounded=True) for order, step in steps.items()),
-        at_practical=tuple(_curve(setting, order, multiple * steps["rr"], bounded=False) for order in _ORDERS),
+        at_theory=tuple(_curve(setting, order, step, bounded=True) for order, step in setting.steps.items()),
+        at_practical=tuple(_curve(setting, order, practical, bounded=False) for order in _ORDERS),
         trials=tuple(trials),
         multiple=multiple,
-        practical_step=multiple * whole.step("rr"),
+        practical_step=multiple * whole.steps["rr"],
         optimum_error=setting.optimum.error,
         seed=found.seed,
     )
 
 
-def _sampled(found: Survey, batch_size: int) -> _Setting:
-    problem, seed = found.problem, found.seed
+def _sampled(found: Survey) -> Problem:
+    problem = found.problem
     kept = max(1, int(problem.n * (LARGEST / problem.rows.entries)))
-    sample = problem.take(np.sort(permutation(problem.n, seed, 0, Stream.SAMPLE_OF_ROWS)[:kept]))
-    b = min(batch_size, sample.n)
-    random = constants_by_batch_size(sample, [b], permutations=found.permutations, seed=seed)[b]
-    in_file = constants_by_batch_size(sample, [b], order="ig", permutations=1, seed=seed)[b]
-    return _Setting(sample, measure(sample), random, in_file)
+    return problem.take(np.sort(permutation(problem.n, found.seed, 0, Stream.SAMPLE_OF_ROWS)[:kept]))
 
 
 def _double(setting: _Setting) -> list[Trial]:
     """1, 2, 4, ... times the theory's step, until two in a row ended no lower than the best before them."""
     trials: list[Trial] = []
-    step, lowest, worse = setting.step("rr"), inf, 0
+    step, lowest, worse = setting.steps["rr"], inf, 0
     for doublings in range(_MOST_DOUBLINGS):
         _, gaps = _run(setting, "rr", 2**doublings * step, evaluate_every=EPOCHS)
         final = gaps[-1] if len(gaps) == EPOCHS else inf
@@ -144,7 +137,7 @@ def _double(setting: _Setting) -> list[Trial]:
 def _calm(setting: _Setting, multiple: int, start_gap: float) -> int:
     """This multiple of the theory's step, or the first half of it, half of that, ... at which f never rises above its start."""
     while multiple > 1:
-        _, gaps = _run(setting, "rr", multiple * setting.step("rr"))
+        _, gaps = _run(setting, "rr", multiple * setting.steps["rr"])
         if len(gaps) == EPOCHS and max(gaps) <= start_gap:
             break
         multiple //= 2
@@ -158,10 +151,10 @@ def _run(setting: _Setting, order: str, step: float, evaluate_every: int = 1) ->
         run = minimize(
             setting.problem,
             order=order,
-            batch_size=setting.random.batch_size,
+            batch_size=setting.batch_size,
             step_size=step,
             epochs=EPOCHS,
-            seed=setting.random.seed,
+            seed=setting.seed,
             evaluate_every=evaluate_every,
             callback=lambda epoch: gaps.append(inf if epoch.f is None or isnan(epoch.f) else epoch.f - setting.optimum.f),
         )
@@ -175,8 +168,10 @@ def _curve(setting: _Setting, order: str, step: float, *, bounded: bool) -> Curv
     bounds: tuple[float, ...] | None = None
     prior: list[float] = []
     if bounded and run is not None:
-        (theorem, c), epochs = setting.theorem(order), range(1, EPOCHS + 1)
-        bounds = tuple(theorem.bound(c, setting.optimum, run.steps[:k]) for k in epochs)
-        prior = [gap for k in epochs if (gap := theorem.prior_bound(c, setting.optimum, k)) is not None]
+        facts, theorems, epochs = setting.facts(order, visited=True), setting.theorems(order), range(1, EPOCHS + 1)
+        promised = [smallest_bound(theorems, facts, run.steps[:k]) for k in epochs]
+        bounds = tuple(inf if promise is None else promise.bound for promise in promised)
+        orders = "RR" if setting.rules[order].uniform else "IG"
+        prior = [found[1] for k in epochs if (found := prior_bound(facts, k, orders)) is not None]
     diverged = run is None or not all(map(isfinite, values))
     return Curve(order, step, (*gaps, *[None] * (EPOCHS - len(gaps))), bounds, tuple(prior) or None, diverged)

@@ -54,7 +54,7 @@ def _epochs(report: Report) -> Figure:
     b = [choice.batch_size for choice in choices]
     mine = [choice.epochs for choice in choices]
     in_file = [choice.epochs_in_file_order for choice in choices]
-    textbook = [option.textbook_epochs for option in report.accuracies[report.selected].options]
+    textbook = [choice.textbook_epochs for choice in choices]
     data = [
         _line("random order", b, mine, "$rr", markers=True),
         _line("order of the file", b, in_file, "$ig", dash="dash", markers=True),

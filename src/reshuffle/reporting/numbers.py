@@ -31,23 +31,16 @@ Stage = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Option:
-    """A batch size as the page offers it: what the theorem says, and what it says if it knows the data by L (or G) alone."""
-
-    choice: Choice
-    textbook_step: float
-    textbook_epochs: int
-
-
-@dataclass(frozen=True)
 class Accuracy:
     """An eps as the page offers it."""
 
     eps: float
-    recommended: int  #: index of an option
-    options: tuple[Option, ...]
-    prior_evaluations: float
-    full_gradient_evaluations: float | None
+    recommended: int  #: index of a choice
+    choices: tuple[Choice, ...]  #: one for each batch size
+    prior_work: str | None  #: of earlier theory at batch size 1, where its conditions hold
+    prior_evaluations: float | None
+    prior_exact: bool  #: with the constants of its source, or as an order of magnitude
+    full_gradient_evaluations: float
 
 
 @dataclass(frozen=True)
@@ -143,12 +136,12 @@ def report(
     plan = plan_from(found, eps=eps, feature_names=data.feature_names)
     accuracies = tuple(_accuracy(found, accuracy) for accuracy in _times(eps, _SELECTABLE))
     selected = _SELECTABLE.index(1.0)
-    batches = tuple(_batch(found, option) for option in accuracies[selected].options)
+    batches = tuple(_batch(found, choice) for choice in accuracies[selected].choices)
     begin("spread over permutations")
     spread = _spread(found)
     begin("complexity table")
     tabled = _times(eps, _TABLED)
-    rows = complexities(problem, found.optimum, found.random[1], found.in_file[1], tabled)
+    rows = complexities(problem, found.optimum, found.random[1], found.constants[True][1], tabled)
     begin("training runs")
     convergence = converge(found, plan.recommended.batch_size)
     times = pairwise([*began.values(), time.perf_counter()])
@@ -197,23 +190,16 @@ def _times(eps: float, factors: Sequence[float]) -> tuple[float, ...]:
 
 
 def _accuracy(found: Survey, eps: float) -> Accuracy:
-    choices = found.choices(eps)
-    options = tuple(_option(found, choice, eps) for choice in choices)
-    recommended = choices.index(recommend(choices))
-    return Accuracy(eps, recommended, options, found.prior_evaluations(eps), found.full_gradient_evaluations(eps))
+    choices, prior = found.choices(eps), found.prior(eps)
+    work, evaluations, exact = (None, None, False) if prior is None else (prior[0].work, prior[1], prior[0].exact)
+    return Accuracy(eps, choices.index(recommend(choices)), choices, work, evaluations, exact, found.full_gradient_evaluations(eps))
 
 
-def _option(found: Survey, choice: Choice, eps: float) -> Option:
-    """Beside the choice, the same theorem with L in place of Lhat and Ltil, or with G^2 in place of Gbar."""
-    epochs, step = found.theorem.tightest(found.random[choice.batch_size].textbook(), found.optimum, eps)
-    return Option(choice, step, epochs)
-
-
-def _batch(found: Survey, option: Option) -> BatchConstants:
-    c, choice = found.random[option.choice.batch_size], option.choice
-    step, textbook = found.theorem.step_limit(c), found.theorem.step_limit(c.textbook())
+def _batch(found: Survey, choice: Choice) -> BatchConstants:
+    c, facts, theorem = found.random[choice.batch_size], found.facts(choice.batch_size), found.theorems[0]
+    step, textbook = theorem.step_limit(facts), theorem.step_limit(facts.textbook())
     if step is None or textbook is None:
-        step, textbook = choice.step_size, option.textbook_step
+        step, textbook = choice.step_size, choice.textbook_step
     return BatchConstants(choice.batch_size, c.largest_sample / c.hat.mean(), c.largest_sample / c.til.mean(), step, textbook)
 
 

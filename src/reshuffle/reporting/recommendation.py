@@ -2,19 +2,19 @@
 
 import shlex
 
+from reshuffle.planning import KEPT, Choice
 from reshuffle.reporting.convergence import Convergence, Trial
-from reshuffle.reporting.numbers import Accuracy, Option, Report
+from reshuffle.reporting.numbers import Accuracy, Report
 from reshuffle.reporting.wording import compared, count, counted, factor, number
 
 Card = dict[str, str]
 
 
 def cards(report: Report) -> list[list[Card]]:
-    return [[card(report, accuracy, option) for option in accuracy.options] for accuracy in report.accuracies]
+    return [[card(report, accuracy, choice) for choice in accuracy.choices] for accuracy in report.accuracies]
 
 
-def card(report: Report, accuracy: Accuracy, option: Option) -> Card:
-    choice = option.choice
+def card(report: Report, accuracy: Accuracy, choice: Choice) -> Card:
     n, b = report.dataset.n, choice.batch_size
     whole = b == n
     return {
@@ -24,12 +24,12 @@ def card(report: Report, accuracy: Accuracy, option: Option) -> Card:
         "order": "any order" if whole else "random",
         "epochs": count(choice.epochs),
         "headline": _headline(choice.batch_size, choice.step_size, whole),
-        "promise": _promise(report, accuracy, option),
-        "textbook": _textbook(option),
-        "order_matters": _order(option, whole),
-        "batch_choice": _batch(accuracy, option),
-        "evaluations": _evaluations(report, accuracy, option),
-        "command": _command(report, b, choice.step_size, choice.epochs),
+        "promise": _promise(report, accuracy, choice),
+        "textbook": _textbook(choice),
+        "order_matters": _order(choice, whole),
+        "batch_choice": _batch(accuracy, choice),
+        "evaluations": _evaluations(report, accuracy, choice),
+        "command": _command(report, b, choice.step_size, choice.epochs, choice.average),
     }
 
 
@@ -71,16 +71,14 @@ def _headline(batch_size: int, step: float, whole: bool) -> str:
     return f"Train with {rows}, step size {number(step)}, and a new random order each epoch"
 
 
-def _promise(report: Report, accuracy: Accuracy, option: Option) -> str:
-    choice = option.choice
-    mean = "" if choice.batch_size == report.dataset.n else ", on average over the random orders,"
-    after = counted(choice.epochs, "epoch")
-    return f"Then the training loss{mean} is within {number(accuracy.eps)} of its minimum after {after} at the latest."
+def _promise(report: Report, accuracy: Accuracy, choice: Choice) -> str:
+    after, within = counted(choice.epochs, "epoch"), f"within {number(accuracy.eps)} of its minimum"
+    holds = "for certain" if choice.batch_size == report.dataset.n else choice.holds
+    return f"Promised for {KEPT[choice.average]} after {after}, {holds}: the training loss is {within} (Theorem {choice.theorem})."
 
 
-def _textbook(option: Option) -> str:
-    choice = option.choice
-    gain, fewer = choice.step_size / option.textbook_step, option.textbook_epochs / choice.epochs
+def _textbook(choice: Choice) -> str:
+    gain, fewer = choice.step_size / choice.textbook_step, choice.textbook_epochs / choice.epochs
     if gain < 1.005 and fewer < 1.005:
         return "The textbook step, which knows the data only by its largest row, is the same here."
     step = f"{factor(gain)} times as large as the textbook step, which knows the data only by its largest row"
@@ -89,17 +87,16 @@ def _textbook(option: Option) -> str:
     return f"The step is {step}; the same promise takes {factor(fewer)} times fewer epochs."
 
 
-def _order(option: Option, whole: bool) -> str:
-    choice = option.choice
+def _order(choice: Choice, whole: bool) -> str:
     if whole:
         return "The order does not matter: every step sees all rows."
     told = compared(choice.epochs_in_file_order, choice.epochs, "as many epochs", "fewer epochs", "as many epochs")
     return f"In the order of the file the same promise takes {told}."
 
 
-def _batch(accuracy: Accuracy, option: Option) -> str:
-    best, choice = accuracy.options[accuracy.recommended].choice, option.choice
-    first = accuracy.options[0].choice
+def _batch(accuracy: Accuracy, choice: Choice) -> str:
+    best = accuracy.choices[accuracy.recommended]
+    first = accuracy.choices[0]
     if choice != best:
         told = compared(choice.evaluations, best.evaluations, "as much work", "less work", "as much work")
         return f"The plan takes batch size {best.batch_size:,}; this one takes {told} for the same promise."
@@ -109,23 +106,25 @@ def _batch(accuracy: Accuracy, option: Option) -> str:
     return f"It is the smallest batch within 10\u00a0% of the least work; batch size 1 takes {told}."
 
 
-def _evaluations(report: Report, accuracy: Accuracy, option: Option) -> str:
-    text = f"That is {count(option.choice.evaluations)} gradient evaluations"
-    if not report.smooth or accuracy.full_gradient_evaluations is None:
+def _evaluations(report: Report, accuracy: Accuracy, choice: Choice) -> str:
+    text = f"That is {count(choice.evaluations)} gradient evaluations"
+    full = "full gradient descent" if report.smooth else "the subgradient method"
+    text = f"{text}; {full} promises the same after {count(accuracy.full_gradient_evaluations)}"
+    if accuracy.prior_evaluations is None:
         return f"{text}."
-    return (
-        f"{text}; earlier theory promises the same after about {count(accuracy.prior_evaluations)} (order of magnitude, batch size "
-        f"1), full gradient descent after {count(accuracy.full_gradient_evaluations)}."
-    )
+    about = "" if accuracy.prior_exact else "about "
+    return f"{text}, and earlier theory ({accuracy.prior_work}, batch size 1) after {about}{count(accuracy.prior_evaluations)}."
 
 
-def _command(report: Report, batch_size: int, step: float, epochs: int) -> str:
+def _command(report: Report, batch_size: int, step: float, epochs: int, average: str = "epoch") -> str:
     """That trains like this: in the shell where the data has a name there, else in Python."""
     if not report.source:
-        how = f"batch_size={batch_size}, epochs={epochs},\n  step_size={step!r}, seed={report.plan.seed},"
+        kept = f" average={average!r}," if average != "epoch" else ""
+        how = f"batch_size={batch_size}, epochs={epochs},\n  step_size={step!r}, seed={report.plan.seed},{kept}"
         return f"rs.minimize(\n  problem, {how}\n)"
     about = shlex.join(["reshuffle", "run", *report.source, *_settings(report)])
-    return f"{about} \\\n  --batch-size {batch_size} --epochs {epochs} \\\n  --step-size {step!r}"
+    kept = f" --average {average}" if average != "epoch" else ""
+    return f"{about} \\\n  --batch-size {batch_size} --epochs {epochs} \\\n  --step-size {step!r}{kept}"
 
 
 def again(report: Report) -> str | None:
@@ -139,7 +138,6 @@ def again(report: Report) -> str | None:
 
 def _settings(report: Report) -> list[str]:
     data, seed = report.dataset, report.plan.seed
-    words = ["--loss", data.loss]
-    words += ["--alpha", repr(data.alpha)] if data.alpha else []
+    words = ["--loss", data.loss, "--alpha", repr(data.alpha)]
     words += ["--intercept"] if data.intercept else []
     return words + (["--seed", str(seed)] if seed else [])

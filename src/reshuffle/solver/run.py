@@ -1,14 +1,13 @@
 """What a run leaves behind: the points, the dual values, a record of every epoch, and where it all came from."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from reshuffle import __version__
 from reshuffle.epoch import Epoch
-from reshuffle.optimum import Optimum
+from reshuffle.frames import frame
 from reshuffle.orders import Order
 from reshuffle.spectral import Constants
-from reshuffle.theory import Theorem
 from reshuffle.vectors import Vector
 
 
@@ -24,17 +23,28 @@ class Run:
     last: Vector  #: the last iterate
     dual: Vector | None  #: the n dual values l'(a_i'x, y_i) seen in the last epoch, in the order of the data
     history: list[Epoch]  #: a record of every epoch
-    order: str  #: its name
     batch_size: int
-    n: int  #: samples
-    seed: int
-    average: str  #: "epoch", "last" or "suffix"
+    average: str  #: "epoch", "weighted", "last" or "suffix"
     rule: Order = field(repr=False)  #: the order as an object
-    theorem: Theorem | None = field(repr=False)  #: that holds for this problem and order
     relative_gap: float | None = None  #: certified, as `tol` has it; None where no tol was asked for
     stopped: bool = False  #: by its tol, before the last epoch that was allowed
     constants: Constants | None = field(repr=False, default=None)  #: where they were needed for the steps
     version: str = __version__
+
+    @property
+    def order(self) -> str:
+        """The name of the order."""
+        return self.rule.name
+
+    @property
+    def n(self) -> int:
+        """Samples."""
+        return self.rule.n
+
+    @property
+    def seed(self) -> int:
+        """Of the order."""
+        return self.rule.seed
 
     @property
     def steps(self) -> list[float]:
@@ -56,14 +66,11 @@ class Run:
         """That the epochs took."""
         return self.history[-1].seconds
 
-    def bound(self, optimum: Optimum, constants: Constants) -> float:
-        """What the theorem for this order promised for x_hat_K after these steps: a bound of (the mean of) f(x_hat_K) - min f.
-        Infinite where it promised nothing: for another average, for a step above the limit, where no theorem holds, or for the mean
-        over orders where these decided when to stop.
-        """
-        if self.theorem is None or self.average != "epoch" or (self.stopped and self.theorem.in_expectation):
-            return float("inf")
-        return self.theorem.bound(constants, optimum, self.steps)
+    def to_frame(self) -> Any:
+        """The history as a pandas data frame, a row for each epoch."""
+        names = [field.name for field in fields(Epoch) if field.name != "epoch"]
+        columns = {"epoch": [entry.epoch for entry in self.history]}
+        return frame({**columns, **{name: [getattr(entry, name) for entry in self.history] for name in names}}).set_index("epoch")
 
     def to_dict(self) -> dict[str, Any]:
         """Settings, results and the whole history, ready for JSON."""

@@ -26,22 +26,24 @@ from reshuffle.rows import Step
 from reshuffle.solver.certified import Baseline, baseline
 from reshuffle.solver.run import DivergenceError, Run
 from reshuffle.solver.steps import StepSize, choose_steps
-from reshuffle.theory import find_theorem
+from reshuffle.theory import growth
 from reshuffle.validation import starting_point, whole_number
 from reshuffle.vectors import Vector
 
-AVERAGES = ("epoch", "last", "suffix")
+AVERAGES = ("epoch", "weighted", "last", "suffix")
 
 
 class Average:
-    """The point a run returns: the eta-weighted mean of the epochs' ends ("epoch"), of those of the second half ("suffix"), or
-    the last one.
+    """The point a run returns: the eta-weighted mean of the epochs' ends ("epoch"), of those of the second half ("suffix"), the
+    mean in which each epoch has 1 + `growth(step)` times the weight of the one before ("weighted"), or the last one.
     """
 
-    def __init__(self, kind: str, epochs: int, dimension: int) -> None:
+    def __init__(self, kind: str, epochs: int, dimension: int, growth: Callable[[float], float] | None = None) -> None:
         if kind not in AVERAGES:
             raise ValueError(f"average={kind!r} is not known; use one of {', '.join(AVERAGES)}")
-        self._kind, self._first = kind, epochs // 2 if kind == "suffix" else 0
+        if kind == "weighted" and growth is None:
+            raise ValueError("average='weighted' needs strong convexity: use alpha > 0 and no intercept, or another average")
+        self._kind, self._first, self._growth = kind, epochs // 2 if kind == "suffix" else 0, growth
         self.total, self.weight = np.zeros(dimension), 0.0
 
     def add(self, epoch: int, step: float, x: Vector) -> None:
@@ -50,6 +52,10 @@ class Average:
         elif epoch >= self._first:
             self.total += step * x
             self.weight += step
+            if self._kind == "weighted" and self._growth is not None:  # the earlier epochs shrink; the later would overflow
+                shrink = 1.0 / (1.0 + self._growth(step))
+                self.total *= shrink
+                self.weight *= shrink
 
     def point(self, x: Vector) -> Vector:
         return self.total / self.weight if self.weight > 0.0 else x.copy()
@@ -79,14 +85,16 @@ def minimize(
     tol : stop when (f - min f) / (f of the best constant prediction - min f) is certified to be at most this; needs alpha > 0.
     x0 : where to start; zero if not given.
     seed : of the random orders.
-    order : "rr", "so", "ig", a permutation array, or an iterator that gives a permutation for each epoch.
+    order : "rr", "so", "ig", a permutation array, or a list or an iterator that gives a permutation for each epoch.
     step_size : a number, a list with one for each epoch, a function of the epoch (from 1), or
         "theory": the largest step that the theorem for this order, batch size and loss allows (for a Lipschitz loss, the best one
         for these epochs, which needs the optimum);
-        "budget": the constant step that is best for these epochs by the theorem, which needs the optimum.
-    safe : take the step from the bounds that hold for every permutation instead of from sampled permutations.
+        "budget": the constant step that makes the promise for these epochs smallest, which needs the optimum.
+    safe : in random orders, keep the step within the limit of every order there is; else it is within that of all epochs' orders
+        with probability 0.99, and larger. Orders that are fixed have a limit of their own.
     optimum : what `theory.measure(problem, x0)` returns; measured when needed if not given.
-    average : "epoch" for the paper's x_hat_K, "last", or "suffix" for the mean over the second half of the epochs.
+    average : "epoch" for the paper's x_hat_K, "weighted" for one that grows with the epochs as strong convexity asks (alpha > 0, no
+        intercept), "last", or "suffix" for the mean over the second half of the epochs.
     evaluate_every : how often f and the certificate are computed; they always are after the last epoch.
     checkpoint : a file to write after every epoch, and to go on from if it exists.
     callback : called with the record of each epoch.
@@ -99,12 +107,15 @@ def minimize(
     if checkpoint is not None and not rule.repeatable:
         raise ValueError("a run over an iterator of permutations cannot be resumed; leave out checkpoint, or give an order by name")
     x = starting_point(x0, problem.dimension)
-    mean = Average(average, epochs, x.size)
+    mu = 0.0 if problem.fit_intercept else problem.alpha
+    mean = Average(average, epochs, x.size, (lambda step: growth(problem.n, batch_size, step, mu)) if mu else None)
     problem.labels  # noqa: B018 refuse a loss without values before any work
     reference = None if tol is None else _reference(problem, tol)
     start = x.copy()
     known = cache(lambda: optimum or measure(problem, start))
-    steps, constants = choose_steps(step_size, problem, rule, batch_size=batch_size, epochs=epochs, safe=safe, optimum=known)
+    steps, constants = choose_steps(
+        step_size, problem, rule, batch_size=batch_size, epochs=epochs, average=average, safe=safe, optimum=known
+    )
     keeping: AbstractContextManager[Checkpoint | None] = nullcontext()
     if checkpoint is not None:
         settings = settings_of(problem, rule, batch_size, problem.sample_weight, problem.labels, x)
@@ -149,15 +160,11 @@ def minimize(
         last=x,
         dual=dual,
         history=history,
-        order=rule.name,
         batch_size=batch_size,
-        n=problem.n,
-        seed=seed,
         average=average,
         relative_gap=relative_gap(history[-1]),
         stopped=len(history) < epochs,
         rule=rule,
-        theorem=find_theorem(problem, rule),
         constants=constants,
     )
 

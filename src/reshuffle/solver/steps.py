@@ -1,47 +1,51 @@
 """The `step_size` argument: a number, one for each epoch, a function of the epoch, or a name that asks the theory."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
+from reshuffle.evidence import constants_for, gather
+from reshuffle.finite_sum import FiniteSum
 from reshuffle.optimum import Optimum
 from reshuffle.orders import Order
 from reshuffle.problem import Problem
-from reshuffle.spectral import Constants, constants
-from reshuffle.theory import Theorem, theorem_for
+from reshuffle.spectral import Constants
+from reshuffle.theory import best_step, theorems_for, uncovered
 
 StepSize = float | str | Sequence[float] | Callable[[int], float]
-
-SAMPLED_PERMUTATIONS = 20
 
 
 def choose_steps(
     step_size: StepSize,
-    problem: Problem | None,
+    problem: Problem | FiniteSum,
     order: Order,
     *,
-    smoothness: Any = None,
     batch_size: int,
     epochs: int,
+    average: str,
     safe: bool,
-    optimum: Callable[[], Optimum] | None,
+    optimum: Callable[[], Optimum | None],
 ) -> tuple[list[float], Constants | None]:
     """A step for every epoch, and the constants if they were needed."""
     if isinstance(step_size, str):
         if step_size not in ("theory", "budget"):
             raise ValueError(f"step_size={step_size!r} is not known; use 'theory', 'budget', a number, a list or a function")
-        theorem = theorem_for(problem, order)
-        found = constants(
-            problem,
-            smoothness=smoothness,
-            batch_size=batch_size,
-            order=order if order.repeatable else "rr",
-            permutations=min(epochs, SAMPLED_PERMUTATIONS),
-            seed=order.seed,
-        )
-        step = _step_of_theory(step_size, theorem, found, epochs, safe or not order.repeatable, optimum)
-        return [step] * epochs, found
+        theorems = theorems_for(None if isinstance(problem, FiniteSum) else problem, order)
+        if not theorems:
+            raise uncovered(problem if isinstance(problem, Problem) else None)
+        found = constants_for(problem, order, batch_size)
+        facts = gather(problem, order, found, None, epochs=epochs, safe=safe)
+        limit = theorems[0].step_limit(facts)
+        if limit == float("inf"):
+            raise ValueError(f"step_size={step_size!r}: all samples are zero, so any step will do; give a number")
+        if step_size == "theory" and limit is not None:
+            return [limit] * epochs, found
+        best = optimum()
+        if best is None:
+            raise ValueError(f"step_size={step_size!r} needs the minimiser; pass it as optimum, or give a number")
+        known = gather(problem, order, found, best, epochs=epochs, safe=safe)
+        output = average if any(theorem.output == average for theorem in theorems) else "epoch"
+        return [best_step(theorems, known, epochs, output)] * epochs, found
     if callable(step_size):
         steps = [float(step_size(epoch)) for epoch in range(1, epochs + 1)]
     elif np.ndim(step_size) == 0:
@@ -54,16 +58,3 @@ def choose_steps(
         if not 0.0 < step < float("inf"):
             raise ValueError(f"step_size is {step} in epoch {epoch}; use positive numbers")
     return steps, None
-
-
-def _step_of_theory(
-    name: str, theorem: Theorem, found: Constants, epochs: int, safe: bool, optimum: Callable[[], Optimum] | None
-) -> float:
-    limit = theorem.step_limit(found, safe=safe)
-    if limit == float("inf"):
-        raise ValueError(f"step_size={name!r}: all samples are zero, so any step will do; give a number")
-    if name == "theory" and limit is not None:
-        return limit
-    if optimum is None:
-        raise ValueError(f"step_size={name!r} needs the optimum, which is not known here; give a number")
-    return theorem.step(found, optimum(), epochs, safe=safe)

@@ -7,15 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.epoch import Epoch
+from reshuffle.finite_sum import FiniteSum
 from reshuffle.orders import Permutations, make_order
 from reshuffle.rows import batch_starts
 from reshuffle.solver.run import Run
 from reshuffle.solver.shuffled import Average, run_epochs
 from reshuffle.solver.steps import StepSize, choose_steps
-from reshuffle.theory import find_theorem
 from reshuffle.validation import starting_point, whole_number
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 
 def minimize_sum(
@@ -32,6 +31,7 @@ def minimize_sum(
     seed: int = 0,
     average: str = "epoch",
     safe: bool = False,
+    optimum: ArrayLike | None = None,
     callback: Callable[[Epoch], None] | None = None,
 ) -> Run:
     """Minimise f(x) = (1/n) sum_i f_i(x), each f_i convex and L_i-smooth.
@@ -39,29 +39,27 @@ def minimize_sum(
     grad : grad(x, indices) returns the sum of the gradients of these f_i at x.
     smoothness : L_1..L_n, or one number for all.
     objective : f, for the history, where it is at hand.
+    optimum : the minimiser, where it is known; step_size="budget" needs it. `Guarantee.of(FiniteSum(...), run, ...)` compares then.
     The other arguments are those of `minimize`.
     """
-    n = whole_number("n", n, 1)
+    total = FiniteSum(grad, smoothness, n, objective)  # type: ignore[arg-type]
     epochs = whole_number("epochs", epochs, 1)
     seed = whole_number("seed", seed, 0)
-    batch_size = whole_number("batch_size", batch_size, 1, n, "functions of the sum")
-    L = np.asarray(smoothness, dtype=np.float64)
-    L = np.full(n, float(L)) if L.ndim == 0 else L
-    if L.shape != (n,):
-        raise ValueError(f"smoothness has shape {L.shape}; give one number, or one for each of the {n} functions")
-    rule = make_order(order, n, seed)
+    batch_size = whole_number("batch_size", batch_size, 1, total.n, "functions of the sum")
+    rule = make_order(order, total.n, seed)
     x = starting_point(x0, np.asarray(x0).size)
     mean = Average(average, epochs, x.size)
+    known = None if optimum is None else total.optimum(optimum, x)
     steps, constants = choose_steps(
-        step_size, None, rule, smoothness=L, batch_size=batch_size, epochs=epochs, safe=safe, optimum=None
+        step_size, total, rule, batch_size=batch_size, epochs=epochs, average=average, safe=safe, optimum=lambda: known
     )
-    starts = batch_starts(n, batch_size)
+    starts = batch_starts(total.n, batch_size)
     history: list[Epoch] = []
 
     def advance(epoch: int, step: float) -> None:
         permutation = rule.permutation(epoch)
         for lo, hi in pairwise(starts):
-            x[:] -= step / batch_size * np.asarray(grad(x, permutation[lo:hi]), dtype=np.float64)
+            x[:] -= step / batch_size * total.gradient(x, permutation[lo:hi])
 
     def evaluate(epoch: int) -> tuple[float | None, None]:
         return (None if objective is None else float(objective(mean.point(x)))), None
@@ -77,12 +75,8 @@ def minimize_sum(
         last=x,
         dual=None,
         history=history,
-        order=rule.name,
         batch_size=batch_size,
-        n=n,
-        seed=seed,
         average=average,
         rule=rule,
-        theorem=find_theorem(None, rule),
         constants=constants,
     )

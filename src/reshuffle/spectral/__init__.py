@@ -2,7 +2,7 @@
 
 from reshuffle.spectral.permutations import Sample
 from reshuffle.spectral.result import Constants, LipschitzConstants, SmoothConstants
-from reshuffle.spectral.sampling import AccuracyWarning, constants, constants_by_batch_size
+from reshuffle.spectral.sampling import AccuracyWarning, as_lipschitz, constants, constants_by_batch_size
 
 __all__ = [
     "AccuracyWarning",
@@ -10,6 +10,7 @@ __all__ = [
     "LipschitzConstants",
     "Sample",
     "SmoothConstants",
+    "as_lipschitz",
     "constants",
     "constants_by_batch_size",
 ]

@@ -13,7 +13,6 @@ from math import pi
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reshuffle import theory
 from reshuffle.orders import Order
@@ -23,8 +22,7 @@ from reshuffle.records import settings_of
 from reshuffle.rows import Arranged, batch_starts
 from reshuffle.spectral import lanczos
 from reshuffle.spectral.batches import largest_batch
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 # A random order of many rows mixes the data; a given one may not, and a few rows, or a few heavy ones among many, can fall
 # in any order. There the guard is strong, at the price of a product or two.
@@ -46,12 +44,14 @@ class Sample:
 class Shared:
     """What all permutations and batch sizes of a problem share: its rows, the norm of all of them, and where to look first."""
 
-    def __init__(self, problem: Problem, order: Order, *, tol: float, share: float | None) -> None:
-        """`share` is the failure probability of each bound, or None for eigenvalues to the tolerance."""
+    def __init__(self, problem: Problem, order: Order, *, tol: float, share: float | None, lipschitz: bool = False) -> None:
+        """`share` is the failure probability of each bound, or None for eigenvalues to the tolerance; `lipschitz` asks for the
+        constants of a Lipschitz loss even where it is smooth.
+        """
         self.problem, self.order, self.tol, self.share = problem, order, tol, share
-        smoothness = problem.smoothness
+        smoothness = None if lipschitz else problem.smoothness
         self.smooth = smoothness is not None
-        self.scale = np.sqrt(smoothness) if smoothness is not None else _not_none(problem.lipschitz)
+        self.scale = np.sqrt(smoothness) if smoothness is not None else _not_none(problem, lipschitz)
         self.alpha = problem.alpha if self.smooth else 0.0
         self.rows = problem.rows.weighted(self.scale)
         self.squared_norms = self.scale**2 * problem.squared_norms()
@@ -71,7 +71,8 @@ class Shared:
             apply(g, q)
             q = np.sign(q) * np.sqrt(norms)
             rows_that_count = norms.sum() ** 2 / (norms @ norms)
-            guard = _GUARD if self.order.random and self.order.uniform and rows_that_count > _MANY_ROWS else _STRONG_GUARD
+            mixed = self.order.uniform and not self.order.fixed and rows_that_count > _MANY_ROWS
+            guard = _GUARD if mixed else _STRONG_GUARD
             self.mix = lanczos.ritz_vector(apply, g, top) + guard / np.linalg.norm(q) * q
         self.norm, self.residual = top.value, top.residual
 
@@ -82,6 +83,15 @@ class Shared:
     @property
     def full_gradient_constant(self) -> float:
         return self.norm / self.problem.n + self.alpha
+
+    def bounds(self, batch_size: int) -> tuple[float, float]:
+        """What hat and til are at most in every order. A batch has at most the trace of its largest rows, and no more than all rows
+        together; at b = n both are the norm itself.
+        """
+        n = self.problem.n
+        largest = float(np.partition(self.squared_norms, n - batch_size)[n - batch_size :].mean())
+        hat = self.norm / n + self.alpha * theory.ordered_norm_ratio(theory.batches(n, batch_size))
+        return hat, min(largest, self.norm / batch_size) + self.alpha
 
 
 class Permutations:
@@ -139,7 +149,8 @@ class Permutations:
         }
 
 
-def _not_none(values: Vector | None) -> Vector:
-    if values is None:
-        raise ValueError("the loss is neither smooth nor Lipschitz: no theorem covers it")
-    return values
+def _not_none(problem: Problem, asked: bool) -> Vector:
+    if problem.lipschitz is None:
+        what = "is not Lipschitz, so it has no Ghat and Gtil" if asked else "is neither smooth nor Lipschitz: no theorem covers it"
+        raise ValueError(f"loss={str(problem.loss)!r} {what}")
+    return problem.lipschitz

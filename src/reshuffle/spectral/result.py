@@ -1,9 +1,9 @@
 """What `constants` returns: the value for each sampled permutation, the statistics of them, and where they came from."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import nan, sqrt
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,7 @@ from reshuffle.orders import describe
 from reshuffle.records import finite
 from reshuffle.theory import formulas
 from reshuffle.validation import renamed
-
-Vector = NDArray[np.float64]
+from reshuffle.vectors import Vector
 
 
 def _statistic(of: Callable[[Vector], Any], array: str, doc: str) -> property:
@@ -46,13 +45,17 @@ class Constants:
     til: Vector  #: Ltil_pi or Gtil_pi of each permutation
     products: NDArray[np.int64]  #: products of the operator that each permutation took
     residual: Vector  #: relative residual of each permutation: an eigenvalue lies that close to the one reported
-    largest_sample: float  #: max_i L_i|a_i|^2 (smooth) or max_i G_i^2|a_i|^2 (Lipschitz), which bounds til
-    full_gradient_constant: float  #: (1/n)||Λ^{1/2}A||^2, which bounds hat for every order
+    largest_sample: float  #: max_i L_i|a_i|^2 (smooth) or max_i G_i^2|a_i|^2 (Lipschitz)
+    mean_sample: float  #: the mean of L_i|a_i|^2 or G_i^2|a_i|^2
+    full_gradient_constant: float  #: (1/n)||Λ^{1/2}A||^2
+    hat_bound: float  #: what hat is at most in every order
+    til_bound: float  #: what til is at most in every order
     seconds: float  #: that the measurement took
     version: str = __version__
 
     l2 = property(lambda self: renamed("l2", "alpha", self.alpha, 0.0), doc="What `alpha` was called.")
 
+    smooth: ClassVar[bool]  #: constants of a smooth loss; else of a Lipschitz one
     _REPORTED: ClassVar[tuple[str, ...]] = ()
     _NAMES: ClassVar[tuple[str, str]] = ("hat", "til")  # of the two constants, for the loss at hand
 
@@ -73,13 +76,8 @@ class Constants:
 
     @property
     def _predicted_hat(self) -> float:
-        data_part = self.full_gradient_constant - self.alpha
-        return formulas.ordered_norm_ratio(formulas.batches(self.n, self.batch_size)) * data_part + self.alpha
-
-    def textbook(self) -> Self:
-        """The same, known by the largest sample alone: L in place of Lhat and Ltil, or G squared in place of Ghat and Gtil."""
-        largest = np.array([self.largest_sample])
-        return replace(self, hat=largest, til=largest)
+        """Of the data and of the regulariser alike, as both are ordered by the same min(t_p, t_q)."""
+        return formulas.ordered_norm_ratio(formulas.batches(self.n, self.batch_size)) * self.full_gradient_constant
 
     def to_dict(self) -> dict[str, Any]:
         """Every number under the name of its attribute, ready for JSON: what is not finite becomes None."""
@@ -119,6 +117,7 @@ class Constants:
 class SmoothConstants(Constants):
     """L, Lhat and Ltil of a smooth problem; with alpha > 0, those of the regularised problem (Lhat and Ltil as upper bounds)."""
 
+    smooth = True
     _STATISTICS = ("L", "lhat_mean", "lhat_std", "lhat_min", "lhat_max", "ltil_mean", "ltil_max")
     _RATIOS = ("l_over_lhat", "mean_l_over_lhat", "l_over_ltil", "full_gradient_constant", "predicted_lhat")
     _REPORTED = (*_STATISTICS, *_RATIOS, "step_size_limit", "safe_step_size_limit")
@@ -166,10 +165,10 @@ class SmoothConstants(Constants):
     @property
     def safe_step_size_limit(self) -> float:
         """The largest step that the theorems allow for every permutation there is, by the bounds that hold for all of them."""
-        ltil_bound = min(self.L, self.n / self.batch_size * self.full_gradient_constant)
-        return formulas.step_size_limit(self.n, self.batch_size, self.full_gradient_constant, ltil_bound)
+        return formulas.step_size_limit(self.n, self.batch_size, self.hat_bound, self.til_bound)
 
     def __str__(self) -> str:
+        measured = "this order" if self.permutations == 1 else "the orders measured"
         lines = [
             *self._heading(),
             f"L            {self.L:.6g}",
@@ -178,7 +177,7 @@ class SmoothConstants(Constants):
             f"Ltil         {self.ltil_mean:.6g}   (largest: {self.ltil_max:.6g})",
             f"L/Ltil       {self.l_over_ltil:.4g}",
             f"full         {self.full_gradient_constant:.6g}   (the constant of full gradients, (1/n)‖Λ^½A‖²)",
-            f"step size    up to {self.step_size_limit:.4g} ({self.safe_step_size_limit:.4g} is safe for any order)",
+            f"step size    up to {self.step_size_limit:.4g} in {measured}, up to {self.safe_step_size_limit:.4g} in every order",
             self._accuracy(),
         ]
         return "\n".join(lines)
@@ -187,6 +186,7 @@ class SmoothConstants(Constants):
 class LipschitzConstants(Constants):
     """G, Ghat, Gtil and Gbar of a Lipschitz loss. The regulariser is no part of them: it is not Lipschitz."""
 
+    smooth = False
     _STATISTICS = ("G", "ghat_mean", "ghat_std", "ghat_min", "ghat_max", "gtil_mean", "gtil_max", "gbar")
     _RATIOS = ("g_squared_over_ghat", "g_squared_over_gtil", "full_gradient_constant", "predicted_ghat")
     _REPORTED = (*_STATISTICS, *_RATIOS, "step_size_factor")

@@ -4,6 +4,7 @@ Each permutation depends on the seed and its own number alone and is computed by
 results are the same to the last bit for any number of threads.
 """
 
+import dataclasses
 import os
 import time
 import warnings
@@ -45,6 +46,7 @@ def constants(
     seed: int = 0,
     tol: float | None = None,
     failure_probability: float | None = None,
+    lipschitz: bool = False,
     jobs: int | None = None,
     out: str | Path | None = None,
     callback: Callable[[Sample], None] | None = None,
@@ -55,12 +57,13 @@ def constants(
     smoothness : instead of a problem, L_1..L_n of any convex smooth functions f_i: the constants of the general finite sum.
     batch_size : 1..n; the last batch of an epoch may be short.
     order : "rr" (`permutations` random orders are sampled), "so" (the one that the seed gives), "ig" (the data's own), or
-        a permutation array.
+        a permutation array, or a list of such arrays, all of which are measured.
     permutations : how many random orders are sampled.
     seed : of the random orders.
     tol : relative residual that each eigenvalue is computed to; 1e-4 if not given.
     failure_probability : return upper bounds instead, all of which hold except with this probability; `tol` is then how far
         above the norm they may lie (1e-2 if not given).
+    lipschitz : G, Ghat, Gtil and Gbar for a loss that is smooth as well as Lipschitz, such as the logistic loss.
     jobs : threads; all cores if not given. The result does not depend on it.
     out : a journal of finished permutations. A run that was stopped goes on where it was.
     callback : called with the `Sample` of each permutation as it is finished, in the calling thread.
@@ -82,29 +85,35 @@ def constants(
     rule = make_order(order, problem.n, seed)
     if rule.iterator is not None:
         raise ValueError(
-            "order is an iterator of permutations; constants belong to one order or to random ones: pass an array or 'rr'"
+            "order is an iterator of permutations; constants belong to known orders or random ones: pass a list of arrays or 'rr'"
         )
-    requested = permutations if rule.random else 1
+    requested = rule.count or permutations
 
     # Each permutation needs two bounds and the whole matrix one: together they fail no more often than was asked.
     share = None if failure_probability is None else failure_probability / (2 * requested + 1)
     with ExitStack() as stack:
         stack.enter_context(threadpool_limits(1, user_api="blas"))
-        orders = Permutations(Shared(problem, rule, tol=tol, share=share), batch_size)
+        orders = Permutations(Shared(problem, rule, tol=tol, share=share, lipschitz=lipschitz), batch_size)
         journal = None if out is None else stack.enter_context(Journal.open(out, orders.settings()))
         samples = _measure_all(orders, requested, jobs, journal, callback)
     return _result(orders, samples, requested, failure_probability, time.perf_counter() - began)
 
 
 def constants_by_batch_size(
-    problem: Problem, batch_sizes: Iterable[int], *, order: str | ArrayLike | Order = "rr", permutations: int, seed: int
+    problem: Problem,
+    batch_sizes: Iterable[int],
+    *,
+    order: str | ArrayLike | Order = "rr",
+    permutations: int,
+    seed: int,
+    lipschitz: bool = False,
 ) -> dict[int, Any]:
     """`constants` for several batch sizes, which share the rows, their norm and the singular vector."""
     rule = make_order(order, problem.n, seed)
-    requested = permutations if rule.random else 1
+    requested = rule.count or permutations
     results = {}
     with threadpool_limits(1, user_api="blas"):
-        shared = Shared(problem, rule, tol=_DEFAULT_TOL, share=None)
+        shared = Shared(problem, rule, tol=_DEFAULT_TOL, share=None, lipschitz=lipschitz)
         for batch_size in batch_sizes:
             began = time.perf_counter()
             orders = Permutations(shared, batch_size)
@@ -115,12 +124,27 @@ def constants_by_batch_size(
     return results
 
 
+def as_lipschitz(problem: Problem, c: Any, order: str | Order) -> Any:
+    """The constants of Theorem 3 beside those of a loss that is smooth as well: the same numbers on another scale where all samples
+    have one G_i^2 / L_i, else measured.
+    """
+    L, G = problem.smoothness, problem.lipschitz
+    if L is None or G is None or problem.alpha > 0.0 or np.ptp(G**2 / L) > 1e-12 * float(np.max(G**2 / L)):
+        options: Any = {"batch_size": c.batch_size, "order": order, "permutations": c.permutations, "seed": c.seed, "tol": c.tol}
+        return constants(problem, **options, lipschitz=True)
+    ratio = float(G[0] ** 2 / L[0])
+    scaled = ("hat", "til", "largest_sample", "mean_sample", "full_gradient_constant", "hat_bound", "til_bound")
+    fields = {field.name: getattr(c, field.name) for field in dataclasses.fields(c)}
+    return LipschitzConstants(**{name: ratio * value if name in scaled else value for name, value in fields.items()})
+
+
 def _result(orders: Permutations, samples: list[Sample], requested: int, failure_probability: float | None, seconds: float) -> Any:
     shared = orders.shared
     if failure_probability is None:
         _warn_of_residual(max(shared.residual, *(s.residual for s in samples)), shared.tol)
     problem = shared.problem
     kind = SmoothConstants if shared.smooth else LipschitzConstants
+    hat_bound, til_bound = shared.bounds(orders.batch_size)
     return kind(
         loss=str(problem.loss),
         n=problem.n,
@@ -138,7 +162,10 @@ def _result(orders: Permutations, samples: list[Sample], requested: int, failure
         products=np.array([s.products for s in samples]),
         residual=np.array([s.residual for s in samples]),
         largest_sample=shared.largest_sample,
+        mean_sample=float(shared.squared_norms.mean()) + shared.alpha,
         full_gradient_constant=shared.full_gradient_constant,
+        hat_bound=hat_bound,
+        til_bound=til_bound,
         seconds=seconds,
     )
 

@@ -6,7 +6,9 @@ Constants of the data (`reshuffle.constants`) and what `measure` finds of the op
 from typing import TYPE_CHECKING, Any
 
 from reshuffle.theory.catalogue import *  # noqa: F403
+from reshuffle.theory.facts import *  # noqa: F403
 from reshuffle.theory.formulas import *  # noqa: F403
+from reshuffle.theory.prior import *  # noqa: F403
 from reshuffle.theory.theorems import *  # noqa: F403
 
 if TYPE_CHECKING:

@@ -4,15 +4,21 @@ n samples, batch size b, m = ceil(n / b) batches (the last may be short), steps 
 D = |x_0 - x*|, sigma^2 = (1/n) sum_i |grad f_i(x*)|^2, dual_norm = |y*|_{Λ^-1}. Where b divides n the formulas are those of the
 paper; beta(n, b) and variance_factor(n, b) carry them to a short last batch. Every bound is on the gap f(x_hat) - min f.
 
-For smooth losses the bound is (b D^2/(2n) + sum eta^3 noise) / H_K. Theorems 1 and 2 differ in the noise alone: the functions
-named `_smooth` have that of a random order, those named `_ig` that of a given one, and those named `_with_noise` take any.
+For smooth losses an epoch of step eta adds eta^3 noise to the bound. Theorems differ in the noise: the functions named `_smooth`
+have that of a random order in the mean, those named `_ig` the paper's for a given one, and those named `_with_noise` take any, one
+number for all epochs or one for each.
 
 A general finite sum has Theorems 4 and 5: Theorems 1 and 2 with the constants of `reshuffle.constants(smoothness=...)`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import ceil, inf, pi, sin, sqrt
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
+from math import cbrt, ceil, exp, expm1, inf, log, log1p, pi, sin, sqrt
+
+Noise = float | Sequence[float]  # the same in every epoch, or one for each
+
+_LARGE = 700.0  # exp of more overflows
+_THETA = 0.5  # the share of f - min f that pays for the gap; the rest pays for the contraction
 
 
 def batches(n: int, batch_size: int) -> int:
@@ -53,6 +59,40 @@ def noise_ig(n: int, batch_size: int, *, lhat: float, ltil: float, sigma: float,
     return min(m / batch_size * lhat * ltil * dual_norm**2, (m - 1) ** 2 * ltil * sigma**2)
 
 
+def worst_discrepancy(n: int, batch_size: int, sigma: float) -> float:
+    """(n-1) V sigma^2: the prefix discrepancy R_pi is at most this in every order, as |P_s|^2 <= s (n - s) sigma^2."""
+    return (n - 1) * variance_factor(n, batch_size) * sigma**2
+
+
+# --- constants that no order, or hardly any, exceeds
+
+
+def likely_hat(full: float, largest: float, dimension: int, n: int, batch_size: int, failure: float) -> float:
+    """What Lhat_pi of a random order exceeds with at most this probability: `ordered_norm_ratio` times full, plus what the Gram
+    matrix of the first rows is off its share of the whole, over n, at any of the m - 1 places where batches part; by the matrix
+    Bernstein bound (Tropp 2012; for sampling without replacement, Gross and Nesme 2010).
+    """
+    m = batches(n, batch_size)
+    if m == 1:
+        return full
+    logarithm = log(2.0 * dimension * (m - 1) / failure)
+    tail = largest * logarithm / (3.0 * n)
+    return ordered_norm_ratio(m) * full + tail + sqrt(tail**2 + logarithm * largest * full / n)
+
+
+def likely_til(full: float, largest: float, dimension: float, batch_size: int, failure: float) -> float:
+    """What the constant (1/b)||Λ^{1/2}A_B||^2 of a random batch exceeds with at most this probability, by the matrix Chernoff bound
+    (Tropp 2012; for sampling without replacement, Gross and Nesme 2010): (1 + u) full, where `dimension`, the intrinsic one of the
+    rows, times (e^u / (1+u)^{1+u})^{b full / largest} is that probability.
+    """
+    asked = largest / (batch_size * full) * log(dimension / failure)
+    low, high = 0.0, 1.0 + asked**0.5 + 2.0 * asked  # (1+u) ln(1+u) - u is at least asked there
+    while high - low > 1e-6 * high:
+        u = 0.5 * (low + high)
+        low, high = (low, u) if (1.0 + u) * log1p(u) - u >= asked else (u, high)
+    return float((1.0 + high) * full)
+
+
 # --- steps
 
 
@@ -79,7 +119,12 @@ def step_ig(
 def step_with_noise(n: int, batch_size: int, *, epochs: int, lhat: float, ltil: float, distance: float, noise: float) -> float:
     """The limit, or the step at which b D^2 / (2 n eta K) equals eta^2 noise."""
     limit = step_size_limit(n, batch_size, lhat, ltil)
-    return min(limit, (batch_size * distance**2 / (2.0 * n * epochs * noise)) ** (1.0 / 3.0)) if noise > 0.0 else limit
+    return step_below(n, batch_size, epochs=epochs, limit=limit, distance=distance, noise=noise)
+
+
+def step_below(n: int, batch_size: int, *, epochs: int, limit: float, distance: float, noise: float) -> float:
+    """The same for any limit."""
+    return min(limit, cbrt(batch_size * distance**2 / (2.0 * n * epochs * noise))) if noise > 0.0 else limit
 
 
 def lipschitz_step_factor(n: int, batch_size: int, gbar: float) -> float:
@@ -110,9 +155,9 @@ def bound_ig(
     return bound_with_noise(n, batch_size, steps=steps, distance=distance, noise=noise)
 
 
-def bound_with_noise(n: int, batch_size: int, *, steps: Sequence[float], distance: float, noise: float) -> float:
+def bound_with_noise(n: int, batch_size: int, *, steps: Sequence[float], distance: float, noise: Noise) -> float:
     """(b D^2/(2n) + sum eta^3 noise) / H_K. Steps must be within the limit."""
-    return (_travel(n, batch_size, distance) + noise * _powers(steps, 3)) / _powers(steps, 1)
+    return (_travel(n, batch_size, distance) + sum(_added(steps, noise))) / _powers(steps, 1)
 
 
 def bound_lipschitz(n: int, batch_size: int, *, steps: Sequence[float], gbar: float, distance: float) -> float:
@@ -121,12 +166,53 @@ def bound_lipschitz(n: int, batch_size: int, *, steps: Sequence[float], gbar: fl
     return (_travel(n, batch_size, distance) + noise * _powers(steps, 2)) / _powers(steps, 1)
 
 
+# --- strong convexity: f - (mu/2)|x|^2 is convex
+
+
+def growth(n: int, batch_size: int, step: float, mu: float) -> float:
+    """c = (1 - theta) n eta mu / b, theta = 1/2: in the weighted average an epoch has 1 + c times the weight of the one before."""
+    return (1.0 - _THETA) * n * step * mu / batch_size
+
+
+def bound_weighted(n: int, batch_size: int, *, steps: Sequence[float], mu: float, distance: float, noise: Noise) -> float:
+    """For x_w = sum_k w_k eta_k x_k / sum_k w_k eta_k, where w_k is the product of 1 + c over the epochs before k:
+    (b D^2/(2n) + sum w_k eta_k^3 noise_k) / (theta sum w_k eta_k) at theta = 1/2. Steps must be within the limit.
+    """
+    above, below, c = _travel(n, batch_size, distance), 0.0, 0.0
+    for step, added in zip(steps, _added(steps, noise), strict=True):  # both sums over w_k, which may be astronomical
+        above, below = above / (1.0 + c) + added, below / (1.0 + c) + step
+        c = growth(n, batch_size, step, mu)
+    return above / (_THETA * below)
+
+
+def bound_last(
+    n: int, batch_size: int, *, steps: Sequence[float], mu: float, distance: float, noise: Noise, full: float
+) -> tuple[float, float]:
+    """For the last iterate: bounds of f(x_K) - min f and of |x_K - x*|^2. `full` is the smoothness of f. Steps must be within the
+    limit.
+
+    With q = n eta mu / b, |x_k - x*|^2 <= (|x_{k-1} - x*|^2 + (2n/b) eta^3 noise) / (1 + q), and the gap after the last epoch is at
+    most ((b/2n) |x_{K-1} - x*|^2 + eta^3 noise) / (eta + b / (n full)).
+    """
+    square, gap = distance**2, inf
+    for step, added in zip(steps, _added(steps, noise), strict=True):
+        spent = batch_size / (2.0 * n) * square + added
+        gap, square = spent / (step + batch_size / (n * full)), 2.0 * spent / (batch_size / n + step * mu)
+    return gap, square
+
+
 def _travel(n: int, batch_size: int, distance: float) -> float:
     return batch_size * distance**2 / (2.0 * n)
 
 
 def _powers(steps: Sequence[float], power: int) -> float:
     return float(sum(float(step) ** power for step in steps))
+
+
+def _added(steps: Sequence[float], noise: Noise) -> Iterator[float]:
+    """eta_k^3 noise_k of each epoch."""
+    each = repeat(noise, len(steps)) if isinstance(noise, int | float) else noise
+    return (step**3 * here for step, here in zip(steps, each, strict=True))
 
 
 # --- complexities
@@ -196,55 +282,79 @@ def tightest_ig(
 def tightest_with_noise(
     eps: float, n: int, batch_size: int, *, lhat: float, ltil: float, distance: float, noise: float
 ) -> tuple[int, float]:
-    """The least K for which b D^2/(2 n step K) + step^2 noise <= eps at the best step up to the limit, and that step.
+    """The least K for which b D^2/(2 n step K) + step^2 noise <= eps at the best step up to the limit, and that step."""
+    limit = step_size_limit(n, batch_size, lhat, ltil)
+    return tightest_below(eps, n, batch_size, limit=limit, distance=distance, noise=noise)
 
-    At the least K the two meet: eps is reached with step^2 noise <= eps/3, since the best step makes noise half of the rest.
-    """
-    travel, limit = _travel(n, batch_size, distance), step_size_limit(n, batch_size, lhat, ltil)
+
+def tightest_below(eps: float, n: int, batch_size: int, *, limit: float, distance: float, noise: float) -> tuple[int, float]:
+    """The same for any limit. At the least K the two parts meet: the best step makes noise half of the rest, so eps/3."""
+    travel = _travel(n, batch_size, distance)
     if travel == 0.0:
         return 1, limit
     step = min(limit, sqrt(eps / (3.0 * noise)) if noise > 0.0 else inf)
     return max(1, ceil(travel / (step * (eps - step**2 * noise)))), step
 
 
-@dataclass(frozen=True)
-class PriorResult:
-    """A row of earlier work, as an order of magnitude: the constants inside O(.) are not known and taken as one here."""
+def step_weighted(
+    n: int, batch_size: int, *, epochs: int, lhat: float, ltil: float, mu: float, distance: float, noise: float
+) -> float:
+    """The constant step for a budget of K epochs that makes `bound_weighted` smallest, to 3 %."""
+    travel = _travel(n, batch_size, distance)
 
-    work: str  #: authors and year
-    order: str  #: "rr" or "ig"
-    evaluations: float  #: gradient evaluations to eps
-    formula: str
-    note: str = "order only"  #: what the result assumes
+    def bound(step: float) -> float:
+        c = growth(n, batch_size, step, mu)
+        return travel * c / (step * expm1(min(epochs * log1p(c), _LARGE))) + noise * step**2
 
-
-def prior_work(
-    eps: float, n: int, *, distance: float, sigma: float | None = None, L: float | None = None, G: float | None = None
-) -> list[PriorResult]:
-    """What earlier theory says of gradient evaluations, at batch size 1: with L and sigma for smooth losses, with G otherwise."""
-    D2 = distance**2
-    if G is not None:
-        note = "order only; K = 1, n of order 1/eps^2, bounded iterates"
-        return [PriorResult("Shamir 2016", "rr", D2 * G**2 / eps**2, "B^2 G^2 / eps^2", note)]
-    if L is None or sigma is None:
-        raise ValueError("prior_work needs L and sigma for smooth losses, or G for Lipschitz ones")
-    first, rest = n * L * D2 / eps, sigma * D2 / eps**1.5
-    return [
-        PriorResult(
-            "Mishchenko 2020, Nguyen 2021, Cha 2023",
-            "rr",
-            first + sqrt(n * L) * rest,
-            "n L D^2 / eps + sqrt(n L) sigma D^2 / eps^{3/2}",
-        ),
-        PriorResult("Mishchenko 2020", "ig", first + n * sqrt(L) * rest, "n L D^2 / eps + n sqrt(L) sigma D^2 / eps^{3/2}"),
-        PriorResult("Cha 2023, lower bound", "rr", sqrt(n * L) * rest, "sqrt(n L) sigma D^2 / eps^{3/2}", "order only; large K"),
-    ]
+    return min(steps_below(step_size_limit(n, batch_size, lhat, ltil)), key=bound)
 
 
-def prior_bound(n: int, *, epochs: int, L: float, distance: float, sigma: float, order: str = "rr") -> float:
-    """The gap that earlier theory promises after K epochs at batch size 1 and its step 1/(nL), as an order of magnitude: the
-    analogue of `bound_smooth` and `bound_ig` with L in place of Lhat and Ltil and the step that L allows.
-    """
-    step = 1.0 / (n * L)
-    noise = L * sigma**2 * (n / 6.0 if order != "ig" else float(n) ** 2)
-    return distance**2 / (2.0 * n * step * epochs) + step**2 * noise
+def tightest_weighted(
+    eps: float, n: int, batch_size: int, *, lhat: float, ltil: float, mu: float, distance: float, noise: float
+) -> tuple[int, float]:
+    """The fewest epochs for which one of the constant steps tried makes `bound_weighted` at most eps, and that step."""
+    travel = _travel(n, batch_size, distance)
+
+    def epochs(step: float) -> float:
+        c, rest = growth(n, batch_size, step, mu), _THETA * eps - step**2 * noise
+        return log1p(c * travel / (step * rest)) / log1p(c) if rest > 0.0 else inf
+
+    return _fewest(epochs, step_size_limit(n, batch_size, lhat, ltil))
+
+
+def step_last(
+    n: int, batch_size: int, *, epochs: int, lhat: float, ltil: float, mu: float, distance: float, noise: float, full: float
+) -> float:
+    """The constant step for a budget of K epochs that makes the gap of `bound_last` smallest, to 3 %."""
+
+    def bound(step: float) -> float:
+        q, floor = n * step * mu / batch_size, 2.0 * step**2 * noise / mu  # |x - x*|^2 falls to `floor`
+        before = floor + (distance**2 - floor) * exp(-(epochs - 1) * log1p(q))
+        return (batch_size / (2.0 * n) * before + step**3 * noise) / (step + batch_size / (n * full))
+
+    return min(steps_below(step_size_limit(n, batch_size, lhat, ltil)), key=bound)
+
+
+def tightest_last(
+    eps: float, n: int, batch_size: int, *, lhat: float, ltil: float, mu: float, distance: float, noise: float, full: float
+) -> tuple[int, float]:
+    """The fewest epochs for which one of the constant steps tried makes the gap of `bound_last` at most eps, and that step."""
+
+    def epochs(step: float) -> float:
+        q, floor = n * step * mu / batch_size, 2.0 * step**2 * noise / mu
+        near = 2.0 * n / batch_size * (eps * (step + batch_size / (n * full)) - step**3 * noise)  # from where one epoch is enough
+        if near >= distance**2:
+            return 1.0
+        return 1.0 + log((distance**2 - floor) / (near - floor)) / log1p(q) if near > floor else inf
+
+    return _fewest(epochs, step_size_limit(n, batch_size, lhat, ltil))
+
+
+def _fewest(epochs: Callable[[float], float], limit: float) -> tuple[int, float]:
+    needed, step = min((epochs(step), step) for step in steps_below(limit))
+    return max(1, ceil(needed)), step
+
+
+def steps_below(limit: float) -> list[float]:
+    """The limit, and steps down to 1e-9 of it, 3 % apart."""
+    return [limit * 0.97**k for k in range(681)]

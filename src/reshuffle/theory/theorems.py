@@ -1,40 +1,38 @@
-"""The theorems as objects: what each assumes, the constants that it rests on, its step, its bound and its complexity.
+"""The theorems as objects: what each assumes, its step, its bound and its complexity, from `Facts`; `formulas` do the arithmetic.
 
-Constants of the data and what was measured of the optimum go in, and `formulas` do the arithmetic. A new theorem is a subclass of
-`Theorem`, or of a family of them, and an entry in `catalogue.THEOREMS`.
+A theorem for smooth losses is a result (for the average of the epochs' ends, for a weighted one, or for the last) and the noise of
+the orders that it is about. Theorems 1 to 5 are the paper's; 6 to 8 go beyond it, and docs/proofs.md has their proofs. A new
+theorem is a subclass of `Theorem`, or an object of one of the classes here, and an entry in `catalogue.THEOREMS`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from reshuffle.theory import formulas
+from reshuffle.theory.facts import Facts, Within
 
 if TYPE_CHECKING:
-    from reshuffle.optimum import Optimum
     from reshuffle.orders import Order
     from reshuffle.problem import Problem
-
-Measured = Any  # SmoothConstants or LipschitzConstants, as the theorem asks
 
 
 @dataclass(frozen=True)
 class Theorem(ABC):
-    """A promise for f(x_hat) - min f. `c` is what `constants` measured for the problem, the batch size and the order."""
+    """A promise for f - min f at one output of the algorithm."""
 
     number: int
-    general: bool = False  #: for a sum of any convex functions instead of linear predictors
-    assumption: ClassVar[str]  #: in words
+    assumption: ClassVar[str]  #: about the loss, in words
     orders: ClassVar[str]  #: that it is about, as in the paper's table
     in_expectation: ClassVar[bool]  #: whether the promise is for the mean over orders
-    constant: ClassVar[tuple[str, str]]  #: that its complexity rests on: the name, and the attribute of the constants
-    prior_constant: ClassVar[tuple[str, str]]  #: the same for earlier work
+    output: ClassVar[str] = "epoch"  #: the average that it is about, as `minimize` calls it
+    constant: ClassVar[str]  #: of the data, that its complexity rests on
 
     @property
     def name(self) -> str:
-        """As in the paper."""
+        """As in the paper, whose theorems end at 5."""
         return f"Theorem {self.number}"
 
     def __str__(self) -> str:
@@ -45,161 +43,234 @@ class Theorem(ABC):
         """Whether its assumptions hold; None stands for a sum of any convex smooth functions."""
 
     @abstractmethod
-    def constants_used(self, c: Measured) -> tuple[float, float]:
-        """The hat and the tilde constant that it rests on."""
+    def within(self, facts: Facts) -> Within | None:
+        """The constants that it rests on; None where they are not known."""
 
     @abstractmethod
-    def step_limit(self, c: Measured, *, safe: bool = False) -> float | None:
-        """The largest step allowed for the orders that were measured, or for every order (safe); None without such a limit."""
+    def step_limit(self, facts: Facts) -> float | None:
+        """The largest step allowed; None without such a limit."""
 
     @abstractmethod
-    def step(self, c: Measured, optimum: "Optimum", epochs: int, *, safe: bool = False) -> float:
+    def step(self, facts: Facts, epochs: int) -> float:
         """The constant step for these epochs."""
 
     @abstractmethod
-    def bound(self, c: Measured, optimum: "Optimum", steps: Sequence[float]) -> float:
-        """Of f(x_hat) - min f after these steps; infinite where one is above the limit."""
+    def bound(self, facts: Facts, steps: Sequence[float]) -> float:
+        """Of f - min f after these steps; infinite where one is above the limit."""
 
     @abstractmethod
-    def evaluations(self, c: Measured, optimum: "Optimum", eps: float) -> float:
-        """Gradient evaluations to eps by the paper's closed form."""
-
-    @abstractmethod
-    def tightest(self, c: Measured, optimum: "Optimum", eps: float) -> tuple[int, float]:
+    def tightest(self, facts: Facts, eps: float) -> tuple[int, float]:
         """The fewest epochs after which it promises eps, and their step."""
 
-    def tightest_evaluations(self, c: Measured, optimum: "Optimum", eps: float) -> float:
-        """The same in gradient evaluations."""
-        return float(c.n * self.tightest(c, optimum, eps)[0])
-
-    def full_gradient_evaluations(self, c: Measured, optimum: "Optimum", eps: float) -> float | None:
-        """Gradient evaluations to eps of gradient descent by its own guarantee; None where it has none."""
-        return None
-
-    @abstractmethod
-    def prior_work(self, c: Measured, optimum: "Optimum", eps: float) -> list[formulas.PriorResult]:
-        """Gradient evaluations to eps by earlier theory."""
-
-    def prior_bound(self, c: Measured, optimum: "Optimum", epochs: int) -> float | None:
-        """What earlier theory promises after these epochs, with its own step at batch size 1; None where it promises nothing."""
-        return None
+    def evaluations(self, facts: Facts, eps: float) -> float:
+        """Gradient evaluations to eps: by the paper's closed form where it has one."""
+        return float(facts.n * self.tightest(facts, eps)[0])
 
 
+# --- smooth losses
+
+
+@dataclass(frozen=True)
+class OrderNoise:
+    """What an epoch of step eta adds to the bound, over eta^3, for the orders of one kind."""
+
+    orders: str  #: as in the paper's table
+    assumption: str
+    in_expectation: bool
+    holds: Callable[["Order"], bool]
+    of: Callable[[Facts, Within], formulas.Noise]
+
+
+def _of_random_orders(facts: Facts, w: Within) -> float:
+    return formulas.noise_smooth(facts.n, facts.batch_size, ltil=w.til, sigma=facts.sigma)
+
+
+def _of_the_paper(facts: Facts, w: Within) -> float:
+    return formulas.noise_ig(facts.n, facts.batch_size, lhat=w.hat, ltil=w.til, sigma=facts.sigma, dual_norm=facts.dual_norm)
+
+
+def _of_its_own(facts: Facts, w: Within) -> formulas.Noise:
+    """Ltil R_pi; where R_pi was not measured, what it is at most."""
+    if isinstance(facts.discrepancy, tuple):
+        return [w.til * R for R in facts.discrepancy]
+    if facts.discrepancy is not None:
+        return w.til * facts.discrepancy
+    worst = formulas.worst_discrepancy(facts.n, facts.batch_size, facts.sigma)
+    return min(w.til * worst, _of_the_paper(facts, w))
+
+
+#: A step that was chosen by the order that was drawn is no longer free of it, so shuffle once is left to `OWN_ORDER`.
+RANDOM_ORDER = OrderNoise(
+    "RR", "each order uniformly random", True, lambda order: order.uniform and not order.fixed, _of_random_orders
+)
+GIVEN_ORDER = OrderNoise("IG", "a given order", False, lambda order: True, _of_the_paper)
+OWN_ORDER = OrderNoise("any", "any order, by its own discrepancy", False, lambda order: True, _of_its_own)
+
+
+@dataclass(frozen=True)
 class SmoothTheorem(Theorem):
-    """Smooth losses: steps up to a limit, the largest constants of the orders measured, and a noise that depends on the order."""
+    """Smooth losses: steps up to a limit, and the noise of the orders."""
 
-    constant, prior_constant = ("Lhat", "lhat_max"), ("L", "L")
+    noise: OrderNoise
+    general: bool = False  #: for a sum of any convex functions instead of linear predictors
+    constant = "Lhat"
+    needs_mu: ClassVar[bool] = False
+
+    @property
+    def in_expectation(self) -> bool:  # type: ignore[override]
+        return self.noise.in_expectation
+
+    @property
+    def orders(self) -> str:  # type: ignore[override]
+        return self.noise.orders
+
+    @property
+    def assumption(self) -> str:  # type: ignore[override]
+        convex = "a smooth loss with alpha > 0 and no intercept" if self.needs_mu else "a smooth loss"
+        return f"{convex}, {self.noise.assumption}"
+
+    def assumes(self, problem: "Problem | None", order: "Order") -> bool:
+        if problem is None:
+            return self.general and not self.needs_mu and self.noise.holds(order)
+        convex = not self.needs_mu or (problem.alpha > 0.0 and not problem.fit_intercept)
+        return not self.general and problem.loss.smoothness is not None and convex and self.noise.holds(order)
+
+    def within(self, facts: Facts) -> Within:
+        if facts.smooth is None:
+            raise ValueError(f"{self} needs the constants of a smooth loss")
+        return facts.smooth
+
+    def step_limit(self, facts: Facts) -> float:
+        w = self.within(facts)
+        return formulas.step_size_limit(facts.n, facts.batch_size, w.hat, w.til)
+
+    def step(self, facts: Facts, epochs: int) -> float:
+        return self._step(facts, epochs, self._numbers(facts))
+
+    def tightest(self, facts: Facts, eps: float) -> tuple[int, float]:
+        return self._tightest(facts, eps, self._numbers(facts))
+
+    def bound(self, facts: Facts, steps: Sequence[float]) -> float:
+        if max(steps) > self.step_limit(facts) * (1 + 1e-9):
+            return inf
+        noise = self.noise.of(facts, self.within(facts))
+        here = noise if isinstance(noise, float) else noise[: len(steps)]
+        return self._bound(facts, steps, {"distance": facts.distance, "noise": here})
+
+    def _numbers(self, facts: Facts) -> dict[str, Any]:
+        """With the largest noise where epochs differ: a plan is for any of them."""
+        w = self.within(facts)
+        noise = self.noise.of(facts, w)
+        return {
+            "lhat": w.hat,
+            "ltil": w.til,
+            "distance": facts.distance,
+            "noise": noise if isinstance(noise, float) else max(noise),
+        }
 
     @abstractmethod
-    def noise(self, c: Measured, optimum: "Optimum") -> float:
-        """The factor of eta^3 in the bound."""
+    def _step(self, facts: Facts, epochs: int, numbers: dict[str, Any]) -> float: ...
 
-    def assumes(self, problem: "Problem | None", order: "Order") -> bool:
-        return self.general if problem is None else not self.general and problem.loss.smoothness is not None
+    @abstractmethod
+    def _bound(self, facts: Facts, steps: Sequence[float], numbers: dict[str, Any]) -> float: ...
 
-    def constants_used(self, c: Measured) -> tuple[float, float]:
-        return c.lhat_max, c.ltil_max
-
-    def step_limit(self, c: Measured, *, safe: bool = False) -> float:
-        return float(c.safe_step_size_limit if safe else c.step_size_limit)
-
-    def step(self, c: Measured, optimum: "Optimum", epochs: int, *, safe: bool = False) -> float:
-        best = formulas.step_with_noise(c.n, c.batch_size, epochs=epochs, **self._numbers(c, optimum))
-        return min(self.step_limit(c, safe=safe), best)
-
-    def bound(self, c: Measured, optimum: "Optimum", steps: Sequence[float]) -> float:
-        if max(steps) > self.step_limit(c) * (1 + 1e-9):
-            return inf
-        noise = self.noise(c, optimum)
-        return formulas.bound_with_noise(c.n, c.batch_size, steps=steps, distance=optimum.distance, noise=noise)
-
-    def evaluations(self, c: Measured, optimum: "Optimum", eps: float) -> float:
-        return max(formulas.evaluations_with_noise(eps, c.n, c.batch_size, **self._numbers(c, optimum)))
-
-    def tightest(self, c: Measured, optimum: "Optimum", eps: float) -> tuple[int, float]:
-        return formulas.tightest_with_noise(eps, c.n, c.batch_size, **self._numbers(c, optimum))
-
-    def full_gradient_evaluations(self, c: Measured, optimum: "Optimum", eps: float) -> float:
-        return float(c.n * c.full_gradient_constant * optimum.distance**2 / (2.0 * eps))
-
-    def prior_work(self, c: Measured, optimum: "Optimum", eps: float) -> list[formulas.PriorResult]:
-        return formulas.prior_work(eps, c.n, L=c.L, distance=optimum.distance, sigma=optimum.sigma)
-
-    def prior_bound(self, c: Measured, optimum: "Optimum", epochs: int) -> float:
-        order = "rr" if self.in_expectation else "ig"
-        return formulas.prior_bound(c.n, epochs=epochs, L=c.L, distance=optimum.distance, sigma=optimum.sigma, order=order)
-
-    def _numbers(self, c: Measured, optimum: "Optimum") -> dict[str, float]:
-        lhat, ltil = self.constants_used(c)
-        return {"lhat": lhat, "ltil": ltil, "distance": optimum.distance, "noise": self.noise(c, optimum)}
+    @abstractmethod
+    def _tightest(self, facts: Facts, eps: float, numbers: dict[str, Any]) -> tuple[int, float]: ...
 
 
-class RandomOrderTheorem(SmoothTheorem):
-    """Each epoch in a uniformly random order, drawn anew or kept."""
+class AverageTheorem(SmoothTheorem):
+    """For the average of the epochs' ends, weighted by the steps."""
 
-    assumption = "a smooth loss, each order uniformly random"
-    orders, in_expectation = "RR/SO", True
+    def _step(self, facts: Facts, epochs: int, numbers: dict[str, Any]) -> float:
+        return formulas.step_with_noise(facts.n, facts.batch_size, epochs=epochs, **numbers)
 
-    def assumes(self, problem: "Problem | None", order: "Order") -> bool:
-        return super().assumes(problem, order) and order.uniform
+    def _bound(self, facts: Facts, steps: Sequence[float], numbers: dict[str, Any]) -> float:
+        return formulas.bound_with_noise(facts.n, facts.batch_size, steps=steps, **numbers)
 
-    def noise(self, c: Measured, optimum: "Optimum") -> float:
-        return formulas.noise_smooth(c.n, c.batch_size, ltil=self.constants_used(c)[1], sigma=optimum.sigma)
+    def _tightest(self, facts: Facts, eps: float, numbers: dict[str, Any]) -> tuple[int, float]:
+        return formulas.tightest_with_noise(eps, facts.n, facts.batch_size, **numbers)
 
-
-class GivenOrderTheorem(SmoothTheorem):
-    """Any order, by the constants of that order."""
-
-    assumption = "a smooth loss, any order"
-    orders, in_expectation = "IG", False
-
-    def noise(self, c: Measured, optimum: "Optimum") -> float:
-        lhat, ltil = self.constants_used(c)
-        return formulas.noise_ig(c.n, c.batch_size, lhat=lhat, ltil=ltil, sigma=optimum.sigma, dual_norm=optimum.dual_norm)
-
-    def evaluations(self, c: Measured, optimum: "Optimum", eps: float) -> float:
-        return sum(formulas.evaluations_with_noise(eps, c.n, c.batch_size, **self._numbers(c, optimum)))
+    def evaluations(self, facts: Facts, eps: float) -> float:
+        few, many = formulas.evaluations_with_noise(eps, facts.n, facts.batch_size, **self._numbers(facts))
+        return max(few, many) if self.in_expectation else few + many
 
 
+class WeightedTheorem(SmoothTheorem):
+    """Strong convexity: for the average in which every epoch weighs more than the one before."""
+
+    output, needs_mu = "weighted", True
+
+    def _step(self, facts: Facts, epochs: int, numbers: dict[str, Any]) -> float:
+        return formulas.step_weighted(facts.n, facts.batch_size, epochs=epochs, mu=facts.mu, **numbers)
+
+    def _bound(self, facts: Facts, steps: Sequence[float], numbers: dict[str, Any]) -> float:
+        return formulas.bound_weighted(facts.n, facts.batch_size, steps=steps, mu=facts.mu, **numbers)
+
+    def _tightest(self, facts: Facts, eps: float, numbers: dict[str, Any]) -> tuple[int, float]:
+        return formulas.tightest_weighted(eps, facts.n, facts.batch_size, mu=facts.mu, **numbers)
+
+
+class LastTheorem(SmoothTheorem):
+    """Strong convexity: for the last iterate."""
+
+    output, needs_mu = "last", True
+
+    def _step(self, facts: Facts, epochs: int, numbers: dict[str, Any]) -> float:
+        return formulas.step_last(facts.n, facts.batch_size, epochs=epochs, mu=facts.mu, full=facts.full, **numbers)
+
+    def _bound(self, facts: Facts, steps: Sequence[float], numbers: dict[str, Any]) -> float:
+        return formulas.bound_last(facts.n, facts.batch_size, steps=steps, mu=facts.mu, full=facts.full, **numbers)[0]
+
+    def _tightest(self, facts: Facts, eps: float, numbers: dict[str, Any]) -> tuple[int, float]:
+        return formulas.tightest_last(eps, facts.n, facts.batch_size, mu=facts.mu, full=facts.full, **numbers)
+
+
+# --- Lipschitz losses
+
+
+@dataclass(frozen=True)
 class LipschitzTheorem(Theorem):
-    """Lipschitz losses in any order: any steps, and the mean constants of the orders measured."""
+    """Lipschitz losses in any order: any steps. With constants that bound each order in use, the promise is for each of them."""
 
     assumption = "a Lipschitz loss without a regulariser, any order"
-    orders, in_expectation = "RR/SO/IG", True
-    constant, prior_constant = ("Gbar", "gbar"), ("G", "G")
+    orders, in_expectation, constant = "RR/SO/IG", False, "Gbar"
 
     def assumes(self, problem: "Problem | None", order: "Order") -> bool:
         return problem is not None and problem.loss.lipschitz is not None and problem.alpha == 0.0
 
-    def constants_used(self, c: Measured) -> tuple[float, float]:
-        return c.ghat_mean, c.gtil_mean
+    def within(self, facts: Facts) -> Within | None:
+        return facts.lipschitz
 
-    def step_limit(self, c: Measured, *, safe: bool = False) -> None:
+    def step_limit(self, facts: Facts) -> None:
         return None
 
-    def step(self, c: Measured, optimum: "Optimum", epochs: int, *, safe: bool = False) -> float:
-        gbar = c.full_gradient_constant**0.5 * c.largest_sample**0.5 if safe else c.gbar
-        return formulas.step_lipschitz(c.n, c.batch_size, epochs=epochs, gbar=gbar, distance=optimum.distance)
+    def step(self, facts: Facts, epochs: int) -> float:
+        numbers = {"gbar": self._gbar(facts), "distance": facts.distance}
+        return formulas.step_lipschitz(facts.n, facts.batch_size, epochs=epochs, **numbers)
 
-    def bound(self, c: Measured, optimum: "Optimum", steps: Sequence[float]) -> float:
-        return formulas.bound_lipschitz(c.n, c.batch_size, steps=steps, gbar=c.gbar, distance=optimum.distance)
+    def bound(self, facts: Facts, steps: Sequence[float]) -> float:
+        numbers = {"gbar": self._gbar(facts), "distance": facts.distance}
+        return formulas.bound_lipschitz(facts.n, facts.batch_size, steps=steps, **numbers)
 
-    def evaluations(self, c: Measured, optimum: "Optimum", eps: float) -> float:
-        return formulas.evaluations_lipschitz(eps, c.n, c.batch_size, gbar=c.gbar, distance=optimum.distance)
+    def evaluations(self, facts: Facts, eps: float) -> float:
+        return formulas.evaluations_lipschitz(eps, facts.n, facts.batch_size, gbar=self._gbar(facts), distance=facts.distance)
 
-    def tightest(self, c: Measured, optimum: "Optimum", eps: float) -> tuple[int, float]:
-        epochs = max(1, ceil(self.evaluations(c, optimum, eps) / c.n))
-        return epochs, self.step(c, optimum, epochs)
+    def tightest(self, facts: Facts, eps: float) -> tuple[int, float]:
+        evaluations = self.evaluations(facts, eps)
+        epochs = max(1, ceil(evaluations / facts.n))
+        return epochs, self.step(facts, epochs)
 
-    def tightest_evaluations(self, c: Measured, optimum: "Optimum", eps: float) -> float:
-        return self.evaluations(c, optimum, eps)
-
-    def prior_work(self, c: Measured, optimum: "Optimum", eps: float) -> list[formulas.PriorResult]:
-        return formulas.prior_work(eps, c.n, G=c.G, distance=optimum.distance)
+    def _gbar(self, facts: Facts) -> float:
+        w = facts.lipschitz
+        return inf if w is None else float((w.hat * w.til) ** 0.5)
 
 
-THEOREM_1 = RandomOrderTheorem(1)
-THEOREM_2 = GivenOrderTheorem(2)
+THEOREM_1 = AverageTheorem(1, RANDOM_ORDER)
+THEOREM_2 = AverageTheorem(2, GIVEN_ORDER)
 THEOREM_3 = LipschitzTheorem(3)
-THEOREM_4 = RandomOrderTheorem(4, general=True)
-THEOREM_5 = GivenOrderTheorem(5, general=True)
+THEOREM_4 = AverageTheorem(4, RANDOM_ORDER, general=True)
+THEOREM_5 = AverageTheorem(5, GIVEN_ORDER, general=True)
+THEOREM_6 = AverageTheorem(6, OWN_ORDER)
+THEOREM_6_GENERAL = AverageTheorem(6, OWN_ORDER, general=True)
+THEOREM_7, THEOREM_7_RANDOM = WeightedTheorem(7, OWN_ORDER), WeightedTheorem(7, RANDOM_ORDER)
+THEOREM_8, THEOREM_8_RANDOM = LastTheorem(8, OWN_ORDER), LastTheorem(8, RANDOM_ORDER)

@@ -1,0 +1,50 @@
+"""What has to be measured before a theorem can promise anything: the constants of the orders in use, and their discrepancy."""
+
+from typing import Any
+
+from reshuffle.finite_sum import FiniteSum
+from reshuffle.optimum import Optimum
+from reshuffle.orders import Order
+from reshuffle.orders.prefixes import of_epochs
+from reshuffle.problem import Problem
+from reshuffle.spectral import as_lipschitz, constants
+from reshuffle.theory import THEOREM_3, Facts
+
+
+def constants_for(problem: Problem | FiniteSum, order: Order, batch_size: int) -> Any:
+    """The constants of a fixed order or of a list of them. Orders that are drawn or come from an iterator are not known beforehand:
+    what is promised of those are bounds, which any order brings along.
+    """
+    of: Any = {"smoothness": problem.smoothness} if isinstance(problem, FiniteSum) else {"problem": problem}
+    return constants(**of, batch_size=batch_size, order=order if order.repeatable else "ig", permutations=1, seed=order.seed)
+
+
+def gather(
+    problem: Problem | FiniteSum,
+    order: Order,
+    c: Any,
+    optimum: Optimum | None,
+    *,
+    epochs: int,
+    visited: bool = False,
+    safe: bool = False,
+) -> Facts:
+    """The facts that theorems rest on. `visited` asks for the discrepancy of every order that these epochs visited; that of a fixed
+    order is always there where the optimum is.
+    """
+    known = optimum is not None and c.smooth and order.repeatable and (visited or order.fixed)
+    intercept, lipschitz = False, None
+    if isinstance(problem, Problem):
+        intercept = problem.fit_intercept
+        if c.smooth and THEOREM_3.assumes(problem, order):
+            lipschitz = as_lipschitz(problem, c, order if order.repeatable else "ig")
+    return Facts.of(
+        c,
+        optimum,
+        order,
+        intercept=intercept,
+        discrepancy=of_epochs(problem, optimum.x, order, c.batch_size, epochs) if known and optimum is not None else None,
+        lipschitz=lipschitz,
+        safe=safe,
+        epochs=epochs,
+    )
