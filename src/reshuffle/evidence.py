@@ -26,13 +26,13 @@ def gather(
     optimum: Optimum | None,
     *,
     epochs: int,
-    visited: bool = False,
+    visited: int = 0,
     safe: bool = False,
 ) -> Facts:
-    """The facts that theorems rest on. `visited` asks for the discrepancy of every order that these epochs visited; that of a fixed
-    order is always there where the optimum is.
+    """The facts that theorems rest on, for a run of so many epochs at most. `visited` asks for the discrepancy of the orders of the
+    first so many; that of a fixed order is always there where the optimum is.
     """
-    known = optimum is not None and c.smooth and order.repeatable and (visited or order.fixed)
+    known = optimum is not None and c.smooth and order.repeatable and (visited > 0 or order.fixed)
     intercept, lipschitz = False, None
     if isinstance(problem, Problem):
         intercept = problem.fit_intercept
@@ -43,7 +43,7 @@ def gather(
         optimum,
         order,
         intercept=intercept,
-        discrepancy=of_epochs(problem, optimum.x, order, c.batch_size, epochs) if known and optimum is not None else None,
+        discrepancy=of_epochs(problem, optimum.x, order, c.batch_size, visited) if known and optimum is not None else None,
         lipschitz=lipschitz,
         safe=safe,
         epochs=epochs,

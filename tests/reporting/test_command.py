@@ -28,8 +28,8 @@ def test_it_writes_one_file_under_six_megabytes_and_prints_its_path(tmp_path):
     text = out.read_text(encoding="utf-8")
     assert text.count("plotly.js v") == 1
     assert (
-        "The same page again: <code>reshuffle report diabetes --loss squared --alpha 0.0001 --intercept --eps 10.0 --permutations 10</code>"
-        in text
+        "The same page again: <code>reshuffle report diabetes --loss squared --alpha 0.0001 --intercept --eps 10.0 "
+        "--permutations 10</code>" in text
     )
 
 

@@ -26,7 +26,7 @@ BACKWARDS = np.arange(569)[::-1].copy()
 
 def facts_of(problem, run, optimum):
     found = run.constants or constants_for(problem, run.rule, run.batch_size)
-    return gather(problem, run.rule, found, optimum, epochs=len(run.history), visited=True)
+    return gather(problem, run.rule, found, optimum, epochs=run.allowed, visited=len(run.history))
 
 
 @pytest.mark.parametrize("average", ["epoch", "weighted", "last"])
@@ -145,6 +145,23 @@ def test_a_mean_over_orders_says_nothing_of_a_run_that_they_stopped(monkeypatch)
     monkeypatch.setattr(theory.catalogue, "THEOREMS", [theory.THEOREM_1])
     assert rs.Guarantee.of(problem, whole, optimum).in_expectation
     assert rs.Guarantee.of(problem, stopped, optimum).bound == np.inf
+
+
+def test_the_probability_of_a_run_that_its_orders_stopped_is_that_of_all_epochs_allowed():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5000, 2))
+    problem = rs.Problem(X, np.where(X[:, 0] + 0.1 * rng.standard_normal(5000) > 0, 1.0, -1.0), alpha=0.5)
+    optimum, options = theory.measure(problem), {"batch_size": 100, "evaluate_every": 10}
+    run = rs.minimize(problem, epochs=1000, tol=0.5, **options)
+    assert run.stopped
+    assert 0 < len(run.history) < run.allowed == 1000
+    bound = rs.Guarantee.of(problem, run, optimum).bound
+    assert bound < np.inf
+    few = rs.minimize(problem, epochs=len(run.history), **options)
+    assert few.steps[0] > run.steps[0]  # what so few orders would have allowed, had their number been known
+    too_large = rs.minimize(problem, epochs=1000, tol=0.5, step_size=few.steps[0], **options)
+    assert too_large.stopped
+    assert rs.Guarantee.of(problem, too_large, optimum).bound == np.inf
 
 
 def test_where_no_theorem_holds_nothing_is_promised(cancer):

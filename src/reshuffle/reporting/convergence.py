@@ -82,7 +82,7 @@ class _Setting:
     def theorems(self, order: str) -> list[Theorem]:
         return theorems_for(self.problem, self.rules[order])
 
-    def facts(self, order: str, *, visited: bool = False) -> Facts:
+    def facts(self, order: str, *, visited: int = 0) -> Facts:
         return gather(self.problem, self.rules[order], self._constants[order], self.optimum, epochs=EPOCHS, visited=visited)
 
 
@@ -168,7 +168,7 @@ def _curve(setting: _Setting, order: str, step: float, *, bounded: bool) -> Curv
     bounds: tuple[float, ...] | None = None
     prior: list[float] = []
     if bounded and run is not None:
-        facts, theorems, epochs = setting.facts(order, visited=True), setting.theorems(order), range(1, EPOCHS + 1)
+        facts, theorems, epochs = setting.facts(order, visited=EPOCHS), setting.theorems(order), range(1, EPOCHS + 1)
         promised = [smallest_bound(theorems, facts, run.steps[:k]) for k in epochs]
         bounds = tuple(inf if promise is None else promise.bound for promise in promised)
         orders = "RR" if setting.rules[order].uniform else "IG"

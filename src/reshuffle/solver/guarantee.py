@@ -44,7 +44,8 @@ class Guarantee:
         # A mean over orders says nothing of a run whose orders decided when it ended.
         offered = [theorem for theorem in theorems if not (run.stopped and theorem.in_expectation)]
         found = constants or run.constants or constants_for(problem, rule, run.batch_size)
-        facts = gather(problem, rule, found, optimum, epochs=epochs, visited=True)
+        # The probability is that of all epochs that were allowed: how many there were, the orders may have decided.
+        facts = gather(problem, rule, found, optimum, epochs=run.allowed, visited=epochs)
         best = smallest_bound(offered, facts, run.steps, run.average)
         known = facts.textbook()
         before = prior_bound(facts, epochs, "RR" if rule.uniform else "IG")

@@ -25,9 +25,9 @@ class Run:
     history: list[Epoch]  #: a record of every epoch
     batch_size: int
     average: str  #: "epoch", "weighted", "last" or "suffix"
+    allowed: int  #: epochs that were asked for; a tol may have stopped it earlier
     rule: Order = field(repr=False)  #: the order as an object
     relative_gap: float | None = None  #: certified, as `tol` has it; None where no tol was asked for
-    stopped: bool = False  #: by its tol, before the last epoch that was allowed
     constants: Constants | None = field(repr=False, default=None)  #: where they were needed for the steps
     version: str = __version__
 
@@ -50,6 +50,11 @@ class Run:
     def steps(self) -> list[float]:
         """The step of every epoch."""
         return [epoch.step for epoch in self.history if epoch.step is not None]
+
+    @property
+    def stopped(self) -> bool:
+        """By its tol, before the last epoch that was allowed."""
+        return len(self.history) < self.allowed
 
     @property
     def f(self) -> float | None:

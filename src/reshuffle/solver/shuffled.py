@@ -162,8 +162,8 @@ def minimize(
         history=history,
         batch_size=batch_size,
         average=average,
+        allowed=epochs,
         relative_gap=relative_gap(history[-1]),
-        stopped=len(history) < epochs,
         rule=rule,
         constants=constants,
     )

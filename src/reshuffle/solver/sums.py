@@ -77,6 +77,7 @@ def minimize_sum(
         history=history,
         batch_size=batch_size,
         average=average,
+        allowed=epochs,
         rule=rule,
         constants=constants,
     )
