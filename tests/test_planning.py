@@ -174,6 +174,11 @@ def test_warnings_name_what_the_data_calls_for():
     assert "the labels are sorted in the file" in warnings_of(X, np.sort(y))
 
 
+def test_data_of_zeros_is_planned_at_once():
+    plan = rs.plan(rs.Problem(np.zeros((4, 2)), [0, 1, 0, 1]))
+    assert (plan.recommended.epochs, plan.distance) == (1, 0.0)
+
+
 def test_mistakes_are_named(scaled):
     problem = rs.Problem(*scaled)
     for eps in (0.0, -1.0, float("nan")):

@@ -546,6 +546,8 @@ def test_what_is_only_an_order_of_magnitude_is_labelled_so():
 
 def test_a_result_whose_conditions_fail_is_not_shown():
     assert not any("Prop." in work for work in works(theory.prior_work(facts(mu=0.0), 1e-3)))
+    assert theory.prior_work(facts(largest=0.0), 1e-3) == []  # data of zeros has nothing to learn
+    assert theory.prior_bound(facts(largest=0.0), 10) is None
     kinks = facts(smooth=None, lipschitz=Within(1.0, 1.0, "this order"), lipschitz_squared=2.0, n=10**4, sigma=nan)
     # D^2 G^2 / eps^2 = 18 / eps^2 <= 10^4 asks for eps >= 0.0424
     assert theory.prior_work(kinks, 0.042) == []

@@ -144,9 +144,10 @@ def test_divergence_stops_with_the_epoch_and_the_step(cancer):
         rs.minimize(problem, step_size=5.0, epochs=50)
 
 
-@pytest.mark.parametrize("order", ["rr", "so", "ig"])
+@pytest.mark.parametrize("order", ["rr", "so", "ig", "listed"])
 @pytest.mark.parametrize("average", ["epoch", "suffix", "weighted"])
 def test_a_resumed_run_gives_the_same_numbers(cancer, tmp_path, order, average):
+    order = [np.random.default_rng(k).permutation(569) for k in range(9)] if order == "listed" else order
     problem = rs.Problem(*cancer, alpha=1e-2, fit_intercept=average != "weighted")
     settings = {"order": order, "batch_size": 7, "epochs": 9, "seed": 4, "average": average}
     whole = rs.minimize(problem, **settings)

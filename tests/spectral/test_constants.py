@@ -91,9 +91,14 @@ def test_the_chain_of_inequalities(A, data):
     assert mean_sample <= c.L * up
     assert c.ltil_max <= c.L * up
     assert c.ltil_max <= n / b * c.full_gradient_constant * up
+    assert c.lhat_max <= c.hat_bound * up
+    assert c.ltil_max <= c.til_bound * up
+    assert c.til_bound <= min(c.L, n / b * c.full_gradient_constant) * up
     if b == 1:
         assert c.ltil_mean == pytest.approx(c.L)
+        assert c.til_bound == pytest.approx(c.L)
     if b == n:
+        assert c.til_bound == pytest.approx(c.full_gradient_constant, rel=1e-6, abs=1e-12)
         assert c.lhat_mean == pytest.approx(c.full_gradient_constant, rel=1e-6, abs=1e-12)
         assert c.ltil_mean == pytest.approx(c.full_gradient_constant, rel=1e-6, abs=1e-12)
 
@@ -171,7 +176,11 @@ def test_statistics_are_those_of_the_sample():
     assert c.lhat_std == pytest.approx(np.std(c.lhat, ddof=1))
     limit = 1 / (30 * np.sqrt(2 * np.max(c.lhat * c.ltil)))
     assert c.step_size_limit == pytest.approx(limit)
+    assert c.safe_step_size_limit == pytest.approx(1 / (30 * np.sqrt(2 * c.hat_bound * c.til_bound)))
     assert c.safe_step_size_limit <= c.step_size_limit
+    in_both = f"up to {c.step_size_limit:.4g} in the orders measured, up to {c.safe_step_size_limit:.4g} in every order"
+    assert f"step size    {in_both}" in str(c)
+    assert "in this order, up to" in str(rs.constants(A, order="ig"))
     assert set(c.to_dict()) >= {"L", "lhat_mean", "ltil_max", "predicted_lhat", "seconds", "full_gradient_constant"}
 
 
@@ -185,6 +194,9 @@ def test_regularisation_adds_its_share():
     assert pytest.approx(plain.L + 0.3) == ridge.L
     assert ridge.lhat_mean == pytest.approx(plain.lhat_mean + share)
     assert ridge.ltil_mean == pytest.approx(plain.ltil_mean + 0.3)
+    assert ridge.hat_bound == pytest.approx(plain.hat_bound + share)
+    assert ridge.til_bound == pytest.approx(plain.til_bound + 0.3)
+    assert ridge.full_gradient_constant == pytest.approx(plain.full_gradient_constant + 0.3)
     # and it is an upper bound of the block-row problem [a_i; sqrt(mu) I], here formed explicitly
     d, n, b = 4, 50, 8
     blocks = np.zeros((n * (d + 1), d))

@@ -76,6 +76,17 @@ def test_a_finished_journal_is_extended_but_never_shortened(X, tmp_path):
     np.testing.assert_array_equal(fewer.lhat, more.lhat[:2])
 
 
+def test_a_list_of_orders_is_journalled_and_another_list_is_refused(X, tmp_path):
+    rng = np.random.default_rng(0)
+    orders, out = [rng.permutation(300) for _ in range(3)], tmp_path / "run.jsonl"
+    first = rs.constants(X, order=orders, batch_size=7, out=out)
+    assert [json.loads(line)["permutation"] for line in out.read_text().splitlines()[1:]] == [0, 1, 2]
+    assert rs.constants(X, order=orders, batch_size=7, out=out).lhat.tobytes() == first.lhat.tobytes()
+    assert first.lhat.tolist() == [rs.constants(X, order=order, batch_size=7).lhat[0] for order in orders]
+    with pytest.raises(ValueError, match="was made with other settings: data_sha256"):
+        rs.constants(X, order=orders[::-1], batch_size=7, out=out)
+
+
 def test_ctrl_c_returns_what_is_done(X):
     def stop_after_three(sample):
         seen.append(sample)

@@ -45,7 +45,7 @@ def prior_bound(facts: Facts, epochs: int, orders: str = "RR") -> tuple[Prior, f
 
 
 def _smooth(facts: Facts, eps: float) -> bool:
-    return facts.smooth is not None
+    return facts.smooth is not None and facts.largest > 0.0
 
 
 def _mishchenko(facts: Facts) -> tuple[float, float]:
@@ -78,7 +78,7 @@ def _liu(facts: Facts, step: float) -> float:
 
 def _liu_evaluations(facts: Facts, eps: float) -> float:
     steps = (step for step in formulas.steps_below(1.0 / (16.0 * facts.largest)) if _liu(facts, step) < eps)
-    return min(facts.distance**2 / (step * (eps - _liu(facts, step))) for step in steps)
+    return float(min(facts.distance**2 / (step * (eps - _liu(facts, step))) for step in steps))
 
 
 def _in_L(first: float, rest: Callable[[Facts], float]) -> Callable[[Facts, float], float]:
@@ -98,7 +98,7 @@ def _strongly_convex(power: int) -> Callable[[Facts, float], float]:
 
 
 def _has_mu(facts: Facts, eps: float) -> bool:
-    return facts.smooth is not None and facts.mu > 0.0
+    return _smooth(facts, eps) and facts.mu > 0.0
 
 
 _SMOOTH = "L-smooth samples"
