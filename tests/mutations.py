@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FORMULAS, THEOREMS, FACTS = "theory/formulas.py", "theory/theorems.py", "theory/facts.py"
-CATALOGUE, PRIOR, DISCREPANCY = "theory/catalogue.py", "theory/prior.py", "orders/discrepancy.py"
+CATALOGUE, PRIOR, DISCREPANCY = "theory/catalogue.py", "theory/prior.py", "orders/prefixes.py"
 PERMUTATIONS, KERNELS, PROBLEM, SHUFFLED, SUMS = (
     "spectral/permutations.py", "rows/kernels.py", "problem.py", "solver/shuffled.py", "solver/sums.py",
 )  # fmt: skip
