@@ -99,6 +99,9 @@ MUTANTS: list[tuple[str, str, str]] = [
     (THEOREMS, "max(few, many) if self.in_expectation else few + many", "max(few, many)"),
     (CATALOGUE, "bound, theorem = min(found", "bound, theorem = max(found"),
     (CATALOGUE, "return min(found, key=lambda plan: plan.epochs)", "return found[0]"),
+    (CATALOGUE, "return min(zip(offered, steps", "return max(zip(offered, steps"),
+    (THEOREMS, "order.uniform and not order.fixed", "order.uniform"),
+    (FACTS, "L, G2 = self.largest, self.lipschitz_squared", "L, G2 = 2.0 * self.largest, 0.5 * self.lipschitz_squared"),
     # constants of the data
     (PERMUTATIONS, "hat.value / (self._m * self._n) +", "hat.value / (self._n * self._n) +"),
     (PERMUTATIONS, "hat.value / (self._m * self._n) +", "hat.value / (2 * self._m * self._n) +"),
@@ -129,6 +132,11 @@ MUTANTS: list[tuple[str, str, str]] = [
     (PRIOR, "return 1.0 / (sqrt(2.0) * facts.n", "return 1.0 / (facts.n"),
     (PRIOR, "facts.n * facts.sigma**2 / 4.0", "facts.n * facts.sigma**2 / 2.0"),
     (PRIOR, "few = n * facts.full * D2 / (2.0 * eps)", "few = n * facts.full * D2 / eps"),
+    (PRIOR, "steps_below(1.0 / (16.0 * facts.largest))", "steps_below(1.0 / (8.0 * facts.largest))"),
+    (PRIOR, "return min(1.0, step * facts.n * facts.largest)", "return min(1.0, 2.0 * step * facts.n * facts.largest)"),
+    (PRIOR, "first * facts.n * facts.largest", "2.0 * first * facts.n * facts.largest"),
+    (PRIOR, "return D2 / (step * n * epochs) + step**2 * noise", "return D2 / (2.0 * step * n * epochs) + step**2 * noise"),
+    (PRIOR, "facts.lipschitz_squared / eps**2 <= facts.n,", "facts.lipschitz_squared / eps**2 <= 2 * facts.n,"),
 ]  # fmt: skip
 
 
