@@ -48,6 +48,8 @@ class Choice:
     batch_size: int
     hat: float  #: that the theorem rests on: what Lhat_pi (smooth) or Ghat_pi of the orders in use is at most
     til: float  #: the same of Ltil_pi or Gtil_pi
+    measured_hat: float  #: the mean of Lhat_pi or Ghat_pi over the random orders that were measured
+    measured_til: float  #: the same of Ltil_pi or Gtil_pi
     step_size: float  #: for these epochs in random orders
     step_size_limit: float | None  #: the largest step that the theorem allows; None for Lipschitz losses, which have no such limit
     epochs: int  #: until f - min f <= eps is promised in random orders
@@ -103,7 +105,7 @@ class Plan:
             f"promised     f - min f <= {self.eps:g} after {best.epochs} epochs ({evaluations}) for {KEPT[best.average]},",
             f"             {best.holds} (Theorem {best.theorem})",
             f"why          batch size 1 would need {first.evaluations / best.evaluations:.2f} times the evaluations "
-            f"(constants {first.hat:.4g} and {first.til:.4g}, here {best.hat:.4g} and {best.til:.4g})",
+            f"(constants at most {first.hat:.4g} and {first.til:.4g}, here {best.hat:.4g} and {best.til:.4g})",
             f"batches      up to {self.proportional_up_to}, b samples at a time need b times fewer updates than one",
             f"order        in {describe('ig')}, the same is promised for certain after {best.epochs_in_file_order} epochs "
             f"(Theorem {best.theorem_in_file_order})",
@@ -114,7 +116,8 @@ class Plan:
             lines.append(f"before       {about}{self.prior_evaluations:.3g} evaluations by {self.prior_work} (batch size 1)")
         lines += [
             f"full batch   {self.full_gradient_evaluations:.3g} evaluations by full gradients and their own guarantee",
-            f"based on     D = {self.distance:.4g}, {self.permutations} permutations, seed {self.seed}",
+            f"measured     D = {self.distance:.4g}; constants {best.measured_hat:.4g} and {best.measured_til:.4g} on average over "
+            f"{self.permutations} random orders, seed {self.seed}",
         ]
         lines += [f"warning      {warning}" for warning in self.warnings]
         return "\n".join(lines)
@@ -178,6 +181,8 @@ class Survey:
             batch_size=batch_size,
             hat=nan if within is None else within.hat,
             til=nan if within is None else within.til,
+            measured_hat=float(self.random[batch_size].hat.mean()),
+            measured_til=float(self.random[batch_size].til.mean()),
             step_size=best.step,
             step_size_limit=best.theorem.step_limit(facts),
             epochs=best.epochs,
