@@ -109,7 +109,7 @@ def test_theorem_3_plans_for_a_smooth_loss_too_where_it_promises_less():
 
 def test_a_probability_is_for_so_many_epochs_and_more_need_what_holds_in_every_order():
     rng = np.random.default_rng(2)
-    problem = rs.Problem(rng.standard_normal((3000, 2)), rng.standard_normal(3000), loss="squared")
+    problem = rs.Problem(rng.standard_normal((30_000, 2)), rng.standard_normal(30_000), loss="squared")
     found = survey(problem, permutations=1, seed=0)
     for eps, sure in ((1e-3, False), (1e-18, True)):
         choice = next(choice for choice in found.choices(eps) if choice.batch_size == 64)
