@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle.orders import naming
+from reshuffle.orders import kernels, naming
 from reshuffle.orders.naming import Family, Parameter, Scheme
 from reshuffle.orders.prefixes import discrepancy
 from reshuffle.orders.schemes import SAME, SCHEMES
@@ -142,24 +142,21 @@ def make_order(order: str | ArrayLike | Permutations | Order, n: int, seed: int)
         return Order("iterator", n, seed, _ITERATOR, iterator=order)
     if isinstance(order, list | tuple | np.ndarray) and len(order) and np.ndim(order[0]) == 1:
         return Order("listed", n, seed, _LISTED, given=np.array([_as_permutation(each, n) for each in order]))
-    return Order("given", n, seed, _GIVEN, given=_as_permutation(order, n))
+    return Order("given", n, seed, _GIVEN, given=_as_permutation(order, n).copy())  # the caller's may change
 
 
 def _as_permutation(order: Any, n: int) -> NDArray[np.int64]:
     given: NDArray[Any] = np.asarray(order)
     if given.shape != (n,):
         raise ValueError(f"order has shape {given.shape}; a permutation of the {n} rows has shape ({n},)")
-    if not _whole(given, n) or not (np.bincount(given.astype(np.int64), minlength=n) == 1).all():
+    rows = np.ascontiguousarray(given, dtype=np.int64) if given.dtype.kind in "iu" else None
+    if rows is None or not kernels.is_permutation(rows):
         raise ValueError(f"order is not a permutation: it must hold each of the integers 0..{n - 1} once")
-    return given.astype(np.int64)
+    return rows
 
 
 def _as_rows(order: Any, n: int) -> NDArray[np.int64]:
     given: NDArray[Any] = np.asarray(order)
-    if given.ndim != 1 or not given.size or not _whole(given, n):
+    if given.ndim != 1 or not given.size or given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= n:
         raise ValueError(f"order gave what is no list of rows: it must hold some of the integers 0..{n - 1}")
-    return given.astype(np.int64)
-
-
-def _whole(given: NDArray[Any], n: int) -> bool:
-    return given.dtype.kind in "iu" and (given.size == 0 or bool(given.min() >= 0 and given.max() < n))
+    return np.ascontiguousarray(given, dtype=np.int64)

@@ -85,6 +85,17 @@ def sort_by_key(start: Any, bits: int, order: Any) -> None:
 
 
 @jit()
+def is_permutation(order: Any) -> bool:
+    """Whether each of 0..n-1 is there once."""
+    seen = np.zeros(order.size, dtype=np.uint8)
+    for row in order:
+        if row < 0 or row >= order.size or seen[row]:
+            return False
+        seen[row] = 1
+    return True
+
+
+@jit()
 def draw(start: Any, n: int, out: Any) -> None:
     """Rows of 0..n-1, each drawn from all of them."""
     for p in range(out.size):
@@ -102,13 +113,15 @@ def shuffle_within(start: Any, bounds: Any, values: Any) -> None:
 
 
 @jit()
-def join(source: Any, begins: Any, ends: Any, out: Any) -> None:
-    """The pieces source[begins[j] : ends[j]], one after the other."""
+def join(source: Any, bounds: Any, order: Any, out: Any, ends: Any) -> None:
+    """The pieces source[bounds[j] : bounds[j + 1]] in this order of j; `ends` is 0, then where each of them ends."""
     p = 0
-    for j in range(begins.size):
-        for i in range(begins[j], ends[j]):
+    ends[0] = 0
+    for k in range(order.size):
+        for i in range(bounds[order[k]], bounds[order[k] + 1]):
             out[p] = source[i]
             p += 1
+        ends[k + 1] = p
 
 
 @jit()
