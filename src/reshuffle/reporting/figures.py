@@ -13,7 +13,7 @@ from reshuffle.reporting import sentences
 from reshuffle.reporting.convergence import LARGEST, Curve
 from reshuffle.reporting.dataset import Distribution
 from reshuffle.reporting.numbers import Report
-from reshuffle.reporting.wording import count, number
+from reshuffle.wording import count, number
 
 Trace = dict[str, Any]
 Gaps = Sequence[float | None]

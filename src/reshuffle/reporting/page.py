@@ -13,7 +13,7 @@ from reshuffle.reporting.figures import figures
 from reshuffle.reporting.numbers import Report
 from reshuffle.reporting.recommendation import again, cards, practical
 from reshuffle.reporting.sentences import symbols
-from reshuffle.reporting.wording import count, number, percent
+from reshuffle.wording import count, number, percent
 
 _BLUE, _ORANGE, _GREEN, _, _SKY, _AMBER, _ = COLOURS
 
