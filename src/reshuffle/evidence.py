@@ -13,10 +13,10 @@ from reshuffle.theory import THEOREM_3, Facts
 
 def constants_for(problem: Problem | FiniteSum, order: Order, batch_size: int) -> Any:
     """The constants of a fixed order or of a list of them. Orders that are drawn or come from an iterator are not known beforehand:
-    what is promised of those are bounds, which any order brings along.
+    what is promised of those are bounds, which any order brings along. Nothing is promised of orders that do not permute.
     """
     of: Any = {"smoothness": problem.smoothness} if isinstance(problem, FiniteSum) else {"problem": problem}
-    return constants(**of, batch_size=batch_size, order=order if order.repeatable else "ig", permutations=1, seed=order.seed)
+    return constants(**of, batch_size=batch_size, order=_known(order), permutations=1, seed=order.seed)
 
 
 def gather(
@@ -32,12 +32,12 @@ def gather(
     """The facts that theorems rest on, for a run of so many epochs at most. `visited` asks for the discrepancy of the orders of the
     first so many; that of a fixed order is always there where the optimum is.
     """
-    known = optimum is not None and c.smooth and order.repeatable and (visited > 0 or order.fixed)
+    known = optimum is not None and c.smooth and _known(order) is order and (visited > 0 or order.fixed)
     intercept, lipschitz = False, None
     if isinstance(problem, Problem):
         intercept = problem.fit_intercept
         if c.smooth and THEOREM_3.assumes(problem, order):
-            lipschitz = as_lipschitz(problem, c, order if order.repeatable else "ig")
+            lipschitz = as_lipschitz(problem, c, _known(order))
     return Facts.of(
         c,
         optimum,
@@ -48,3 +48,8 @@ def gather(
         safe=safe,
         epochs=epochs,
     )
+
+
+def _known(order: Order) -> Order | str:
+    """The order, where it can be measured; else that of the file."""
+    return order if order.repeatable and order.permutes else "ig"

@@ -41,8 +41,9 @@ class _Shuffled(LinearModel):
         rule, batch_size = self._rule(problem, seed)
         shared = self.step_size
         if self._asks_theory and problem.smoothness is not None:  # which does not look at the labels: the same for all columns
+            theorem = theory.theorem_for(problem, rule)
             facts = gather(problem, rule, constants_for(problem, rule, batch_size), None, epochs=self.epochs)
-            shared = theory.theorem_for(problem, rule).step_limit(facts)
+            shared = theorem.step_limit(facts)
 
         def train(column: Problem, start: Vector | None, report: Report | None) -> Trained:
             step = self._step(shared, column, rule, batch_size, self.epochs, start)
@@ -89,7 +90,7 @@ class _Shuffled(LinearModel):
             column, report = problem.replace(y=columns.labels(k)), self._report(columns.names[k])
             step = self.step_size(number + 1) if callable(self.step_size) else self.step_size
             step = self._step(step, column, rule, batch_size, 1, starts[k])
-            order = rule.permutation(number)
+            order: Any = rule.only(number)
             run = minimize(column, order=order, batch_size=batch_size, step_size=step, epochs=1, x0=starts[k], average="last")
             record = replace(run.history[0], epoch=number + 1, gap=None)
             if report is not None:

@@ -1,24 +1,31 @@
-"""In which order samples are visited: RR (a new uniform permutation each epoch), SO (one, kept), IG (the file's order), or
-permutations of the user's own. A scheme is what has a name; an order is a scheme for n samples and a seed.
+"""In which order samples are visited: RR (a new uniform permutation each epoch), SO (one, kept), IG (the file's order), what the
+loaders of known projects do (`schemes`), or permutations of the user's own. A scheme is what has a name; an order is a scheme for n
+samples and a seed.
 
 The permutation of epoch k depends on the seed and on k alone: see `streams`.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reshuffle.orders import naming
+from reshuffle.orders.naming import Family, Parameter, Scheme
 from reshuffle.orders.prefixes import discrepancy
+from reshuffle.orders.schemes import SAME, SCHEMES
+from reshuffle.orders.schemes import as_stored as _as_stored
 from reshuffle.orders.streams import generator, permutation
 
 __all__ = [
     "NAMES",
     "SCHEMES",
+    "Family",
     "Order",
+    "Parameter",
     "Permutations",
     "Scheme",
     "describe",
@@ -31,25 +38,6 @@ __all__ = [
 Permutations = Iterator[ArrayLike]
 
 
-@dataclass(frozen=True)
-class Scheme:
-    """A way to make orders, and what can be said of them."""
-
-    label: str  #: in plain words
-    draw: Callable[[int, int, int], NDArray[np.int64]]  #: n, seed and epoch (from 0) to a permutation of 0..n-1
-    fixed: bool = False  #: all epochs have the permutation of the first
-    uniform: bool = False  #: each epoch's permutation is uniformly distributed, as Theorem 1 asks
-
-
-def _as_stored(n: int, seed: int, epoch: int) -> NDArray[np.int64]:
-    return np.arange(n)
-
-
-SCHEMES = {
-    "rr": Scheme("a new random order each epoch", permutation, uniform=True),
-    "so": Scheme("one random order for all epochs", permutation, fixed=True, uniform=True),
-    "ig": Scheme("the order of the file", _as_stored, fixed=True),
-}
 NAMES = SCHEMES.keys()
 _OWN = (permutation, _as_stored)
 _GIVEN = Scheme("a given order", _as_stored, fixed=True)
@@ -61,7 +49,7 @@ _ITERATOR = Scheme("an iterator of orders", _as_stored)
 class Order:
     """A rule that gives each epoch its permutation of n samples."""
 
-    name: str  #: one of `NAMES`, "given", "listed" or "iterator"
+    name: str  #: as `SCHEMES` has it, with its numbers if it has any; or "given", "listed" or "iterator"
     n: int  #: samples
     seed: int
     scheme: Scheme
@@ -90,8 +78,15 @@ class Order:
         """Whether each epoch's permutation is uniformly distributed."""
         return self.scheme.uniform
 
+    @property
+    def permutes(self) -> bool:
+        """Whether an epoch visits each sample once. If not, some come twice or never, and no theorem speaks of it."""
+        return self.scheme.permutes
+
     def permutation(self, epoch: int) -> NDArray[np.int64]:
-        """The permutation of an epoch, counted from 0. An iterator gives its next one, whatever the epoch."""
+        """The permutation of an epoch, counted from 0; where the order does not permute, the samples that it visits, in order. An
+        iterator gives its next one, whatever the epoch.
+        """
         if self.iterator is not None:
             try:
                 return _as_permutation(next(self.iterator), self.n)
@@ -105,31 +100,44 @@ class Order:
             raise ValueError(f"order lists {len(self.given)} permutations; epoch {epoch + 1} needs one more")
         return self.given[epoch]  # type: ignore[no-any-return]
 
+    def only(self, epoch: int) -> "Order":
+        """The order of one epoch, for all."""
+        return Order("given", self.n, self.seed, replace(_GIVEN, permutes=self.permutes), given=self.permutation(epoch))
+
     @cached_property
     def _first(self) -> NDArray[np.int64]:
         return self._draw(0) if self.given is None else self.given
 
     def _draw(self, epoch: int) -> NDArray[np.int64]:
         drawn = self.scheme.draw(self.n, self.seed, epoch)
-        return drawn if self.scheme.draw in _OWN else _as_permutation(drawn, self.n)  # compiled loops index by it
+        if self.scheme.draw in _OWN:
+            return drawn
+        return _as_permutation(drawn, self.n) if self.permutes else _as_rows(drawn, self.n)  # compiled loops index by it
 
 
 def describe(name: str) -> str:
     """What an order of this name is, in plain words."""
-    known = {**SCHEMES, "given": _GIVEN, "listed": _LISTED, "iterator": _ITERATOR}
-    return known[name].label if name in known else name
+    known = {"given": _GIVEN, "listed": _LISTED, "iterator": _ITERATOR}
+    if name in known:
+        return known[name].label
+    try:
+        _, entry, values = naming.read(name, SCHEMES, SAME)
+    except ValueError:  # a result may outlive the entry that it was made with
+        return name
+    return naming.words(entry, values)
 
 
 def make_order(order: str | ArrayLike | Permutations | Order, n: int, seed: int) -> Order:
-    """Read the `order` argument: one of `NAMES`, an array that holds each of 0..n-1 once, a list or an iterator of such arrays."""
+    """Read the `order` argument: a name, an array that holds each of 0..n-1 once, a list or an iterator of such arrays. Names are
+    the words of `SCHEMES`, with the numbers of a family behind them: "rr", "buffer:1000", "blocks:256/window:16".
+    """
     if isinstance(order, Order):
         if order.n != n:
             raise ValueError(f"order is one of {order.n} samples; the data has {n} rows")
         return order
     if isinstance(order, str):
-        if order not in NAMES:
-            raise ValueError(f"order={order!r} is not known; use one of {', '.join(NAMES)}, a permutation array or a list of them")
-        return Order(order, n, seed, SCHEMES[order])
+        name, entry, values = naming.read(order, SCHEMES, SAME)
+        return Order(name, n, seed, naming.scheme_for(order, entry, values, n))
     if isinstance(order, Iterator):
         return Order("iterator", n, seed, _ITERATOR, iterator=order)
     if isinstance(order, list | tuple | np.ndarray) and len(order) and np.ndim(order[0]) == 1:
@@ -141,7 +149,17 @@ def _as_permutation(order: Any, n: int) -> NDArray[np.int64]:
     given: NDArray[Any] = np.asarray(order)
     if given.shape != (n,):
         raise ValueError(f"order has shape {given.shape}; a permutation of the {n} rows has shape ({n},)")
-    whole = given.dtype.kind in "iu" and (n == 0 or (given.min() >= 0 and given.max() < n))
-    if not whole or not (np.bincount(given.astype(np.int64), minlength=n) == 1).all():
+    if not _whole(given, n) or not (np.bincount(given.astype(np.int64), minlength=n) == 1).all():
         raise ValueError(f"order is not a permutation: it must hold each of the integers 0..{n - 1} once")
     return given.astype(np.int64)
+
+
+def _as_rows(order: Any, n: int) -> NDArray[np.int64]:
+    given: NDArray[Any] = np.asarray(order)
+    if given.ndim != 1 or not given.size or not _whole(given, n):
+        raise ValueError(f"order gave what is no list of rows: it must hold some of the integers 0..{n - 1}")
+    return given.astype(np.int64)
+
+
+def _whole(given: NDArray[Any], n: int) -> bool:
+    return given.dtype.kind in "iu" and (given.size == 0 or bool(given.min() >= 0 and given.max() < n))

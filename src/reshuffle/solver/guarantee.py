@@ -48,7 +48,7 @@ class Guarantee:
         facts = gather(problem, rule, found, optimum, epochs=run.allowed, visited=epochs)
         best = smallest_bound(offered, facts, run.steps, run.average)
         known = facts.textbook()
-        before = prior_bound(facts, epochs, "RR" if rule.uniform else "IG")
+        before = prior_bound(facts, epochs, "RR" if rule.uniform else "IG") if rule.permutes else None
         return cls(
             gap=None if run.f is None else run.f - optimum.f,
             gap_error=optimum.error,
@@ -76,7 +76,9 @@ class Guarantee:
             holds = in_words(self.in_expectation, self.failure)
             lines.append(f"promised     f - min f <= {self.bound:.4g} {holds} (Theorem {self.theorem}, D = {self.distance:.4g})")
         else:
-            lines.append("promised     nothing: theorems are about steps within their limit, and not about every average")
+            lines.append(
+                "promised     nothing: theorems are about each sample once an epoch, steps within their limit, and some averages"
+            )
         if self.textbook is not None:
             lines.append(
                 f"with L       f - min f <= {self.textbook:.4g} by the same theorem if L were all that it knew of the data"

@@ -186,7 +186,7 @@ class Sweep:
         self._derivative = compiled(problem.loss, "derivative")
         self._rows, self._labels, self._weights = problem.rows, problem.labels, problem.sample_weight
         self._kept: Any = None  # the order that the rows lie in
-        if order.fixed:
+        if order.fixed and order.permutes:
             permutation = order.permutation(0)
             if np.array_equal(permutation, np.arange(problem.n)):
                 self._kept = slice(None)
@@ -195,12 +195,17 @@ class Sweep:
                 self._kept = permutation
 
     def run(self, epoch: int, step: float, x: Vector, dual: Vector) -> None:
-        """Epoch `epoch` (from 0), which changes x in place and leaves in `dual` the n dual values it saw."""
-        problem, seen = self._problem, np.empty_like(dual)
-        visit = None if self._kept is not None else self._order.permutation(epoch)
+        """Epoch `epoch` (from 0), which changes x in place and leaves in `dual` the dual values it saw; that of a row which it did
+        not visit stays.
+        """
+        problem = self._problem
         how = Step(self._batch_size, step, problem.alpha, self._derivative, problem.loss.parameter)
-        self._rows.sgd_epoch(visit, self._labels, self._weights, how, x, seen)
-        dual[slice(None) if self._kept is None else self._kept] = seen
+        if self._kept is None:
+            self._rows.sgd_epoch(self._order.permutation(epoch), self._labels, self._weights, how, x, dual)
+            return
+        seen = np.empty(problem.n)
+        self._rows.sgd_epoch(None, self._labels, self._weights, how, x, seen)
+        dual[self._kept] = seen
 
 
 def run_epochs(

@@ -32,7 +32,7 @@ def choose_steps(
             raise ValueError(f"step_size={step_size!r} is not known; use 'theory', 'budget', a number, a list or a function")
         theorems = theorems_for(None if isinstance(problem, FiniteSum) else problem, order)
         if not theorems:
-            raise uncovered(problem if isinstance(problem, Problem) else None)
+            raise uncovered(problem if isinstance(problem, Problem) else None, order)
         found = constants_for(problem, order, batch_size)
         facts = gather(problem, order, found, None, epochs=epochs, safe=safe)
         limit = theorems[0].step_limit(facts)

@@ -53,12 +53,11 @@ def minimize_sum(
     steps, constants = choose_steps(
         step_size, total, rule, batch_size=batch_size, epochs=epochs, average=average, safe=safe, optimum=lambda: known
     )
-    starts = batch_starts(total.n, batch_size)
     history: list[Epoch] = []
 
     def advance(epoch: int, step: float) -> None:
         permutation = rule.permutation(epoch)
-        for lo, hi in pairwise(starts):
+        for lo, hi in pairwise(batch_starts(permutation.size, batch_size)):
             x[:] -= step / batch_size * total.gradient(x, permutation[lo:hi])
 
     def evaluate(epoch: int) -> tuple[float | None, None]:

@@ -48,6 +48,11 @@ class Shared:
         """`share` is the failure probability of each bound, or None for eigenvalues to the tolerance; `lipschitz` asks for the
         constants of a Lipschitz loss even where it is smooth.
         """
+        if not order.permutes:
+            raise ValueError(
+                f"order={order.name!r} does not visit each of the {problem.n} rows once an epoch, and constants belong to orders "
+                "that do; use one of them, or for training a step size of your own"
+            )
         self.problem, self.order, self.tol, self.share = problem, order, tol, share
         smoothness = None if lipschitz else problem.smoothness
         self.smooth = smoothness is not None

@@ -82,7 +82,7 @@ def theorem_for(problem: "Problem | None", order: "Order") -> Theorem:
     """The first of them, with an error where no theorem holds."""
     found = theorems_for(problem, order)
     if not found:
-        raise uncovered(problem)
+        raise uncovered(problem, order)
     return found[0]
 
 
@@ -109,8 +109,11 @@ def shortest(theorems: Sequence[Theorem], facts: Facts, eps: float) -> Shortest:
     return min(found, key=lambda plan: (plan.epochs, plan.theorem.in_expectation))
 
 
-def uncovered(problem: "Problem | None") -> ValueError:
+def uncovered(problem: "Problem | None", order: "Order | None" = None) -> ValueError:
     """What to tell a user whom no theorem helps."""
+    if order is not None and not order.permutes:
+        what = f"order={order.name!r}: theorems are about orders that visit each sample once an epoch, which this one does not"
+        return ValueError(f"{what}; use one that does, or a step size of your own")
     if problem is not None and problem.alpha > 0.0:
         what = f"loss={str(problem.loss)!r} with alpha={problem.alpha:g}: no theorem covers a loss with kinks and a regulariser"
         return ValueError(f"{what}; use alpha=0, or a step size of your own")

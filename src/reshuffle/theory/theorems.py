@@ -130,10 +130,11 @@ class SmoothTheorem(Theorem):
         return f"{convex}, {self.noise.assumption}"
 
     def assumes(self, problem: "Problem | None", order: "Order") -> bool:
+        holds = order.permutes and self.noise.holds(order)
         if problem is None:
-            return self.general and not self.needs_mu and self.noise.holds(order)
+            return self.general and not self.needs_mu and holds
         convex = not self.needs_mu or (problem.alpha > 0.0 and not problem.fit_intercept)
-        return not self.general and problem.loss.smoothness is not None and convex and self.noise.holds(order)
+        return not self.general and problem.loss.smoothness is not None and convex and holds
 
     def within(self, facts: Facts) -> Within:
         if facts.smooth is None:
@@ -236,7 +237,7 @@ class LipschitzTheorem(Theorem):
     orders, in_expectation, constant = "RR/SO/IG", False, "Gbar"
 
     def assumes(self, problem: "Problem | None", order: "Order") -> bool:
-        return problem is not None and problem.loss.lipschitz is not None and problem.alpha == 0.0
+        return order.permutes and problem is not None and problem.loss.lipschitz is not None and problem.alpha == 0.0
 
     def within(self, facts: Facts) -> Within | None:
         return facts.lipschitz
