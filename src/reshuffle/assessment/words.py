@@ -1,0 +1,133 @@
+"""Assessments in words: the table, and one sentence of advice, which says where promise and measurement part."""
+
+from collections.abc import Sequence
+from math import isfinite, nan
+from typing import TYPE_CHECKING
+
+from reshuffle.wording import compared, count, counted, factor, number
+
+if TYPE_CHECKING:
+    from reshuffle.assessment.results import Assessment, Measured, Promised
+
+_AS_GOOD = 1.25  # times the epochs of a random order: less is within what a few runs can tell
+
+
+def advice(a: "Assessment") -> str:
+    who, p, m = f"{a.label[0].upper()}{a.label[1:]}", a.promised, a.measured
+    if a.scheme == "rr":
+        return "This is random reshuffling, which all others are compared with."
+    if p is None:
+        plain = f"{who} does not visit each row once, so no theorem covers it"
+        return f"{plain}; {_ended(m)}." if m is not None else f"{plain}, and nothing was measured ({a.unmeasured})."
+    told = f"with {a.label} {_promise(a, p)}"
+    late = p.slowdown <= _AS_GOOD < p.slowdown_at_small_eps
+    at_small = (
+        f"after up to {factor(p.slowdown_at_small_eps)} times as many for smaller eps, as its discrepancy is {_discrepancy(a)}"
+    )
+    if m is None:
+        unmeasured = f"nothing was measured ({a.unmeasured})"
+        if late:
+            return f"Shuffle more if eps is to be smaller: {told}, but {at_small}; {unmeasured}."
+        return f"{'Shuffle more' if p.slowdown > _AS_GOOD else 'Keep it'}: {told}; {unmeasured}."
+    good, promised_good = m.slowdown <= _AS_GOOD, p.slowdown <= _AS_GOOD
+    if good == promised_good:
+        return f"{'Keep it' if good else 'Shuffle more'}: {told}, and {_ended(m)}."
+    if good:
+        why = "a promise is for the worst problem with these numbers"
+        return f"Keep it for runs like these, although {told}: {_ended(m)}; {why}."
+    why = at_small if late else f"its discrepancy is {_discrepancy(a)}"
+    return f"Shuffle more, although {told}: {_ended(m)}; the promise is about smaller steps ({why})."
+
+
+def _discrepancy(a: "Assessment") -> str:
+    return compared(a.discrepancy, 1.0, "a random order's", "below a random order's", "a random order's")
+
+
+def _promise(a: "Assessment", p: "Promised") -> str:
+    more, fewer, same = "the epochs of a random order", "fewer epochs than in a random order", "as many epochs as in a random order"
+    return f"eps = {a.eps:g} is promised after {compared(p.slowdown, 1.0, more, fewer, same)}"
+
+
+def _ended(m: "Measured") -> str:
+    where = f"after {counted(m.epochs, 'epoch')} at {_step(m)}"
+    if not isfinite(m.gap):
+        return f"{where} it had diverged, where random orders had not"
+    told = compared(m.gap_over_rr, 1.0, "that of random orders", "below that of random orders", "that of random orders")
+    return f"{where} its measured gap was {told}"
+
+
+def _step(m: "Measured") -> str:
+    return "the theorems' step" if m.multiple == 1 else f"{count(m.multiple)} times the theorems' step"
+
+
+def _cost(a: "Assessment") -> float:
+    """As measured; as promised where nothing was."""
+    return a.measured.slowdown if a.measured is not None else a.promised.slowdown if a.promised is not None else nan
+
+
+def advice_of_many(entries: Sequence["Assessment"]) -> str:
+    """Which of them do, which do not, and where promise and measurement part."""
+    others = [entry for entry in entries if entry.scheme != "rr"]
+    if not others:
+        return "Random reshuffling is what others are compared with: name another scheme."
+    good = [entry.scheme for entry in others if _cost(entry) <= _AS_GOOD]
+    bad = [entry for entry in others if not _cost(entry) <= _AS_GOOD]
+    how = "measured" if others[0].measured is not None else "promised"
+    parts = []
+    if good:
+        parts.append(f"as good as a random order, as {how}: {', '.join(good)}")
+    if bad:
+        worst = max(bad, key=lambda entry: entry.discrepancy if isfinite(entry.discrepancy) else 0.0)
+        parts.append(f"not as good: {', '.join(entry.scheme for entry in bad)} (worst {worst.scheme}: {_numbers(worst)})")
+    parted = [e.scheme for e in others if e.measured and e.promised and (e.promised.slowdown > _AS_GOOD) != (_cost(e) > _AS_GOOD)]
+    if parted:
+        parts.append(f"promised and measured disagree about {', '.join(parted)}")
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _numbers(a: "Assessment") -> str:
+    parts = (
+        []
+        if a.promised is None
+        else [f"{factor(a.discrepancy)} times the discrepancy, {factor(a.promised.slowdown)} times the promised epochs"]
+    )
+    if a.measured is not None:
+        parts.append(f"{factor(a.measured.gap_over_rr)} times the measured gap" if isfinite(a.measured.gap) else "diverged")
+    return ", ".join(parts)
+
+
+def table(entries: Sequence["Assessment"]) -> str:
+    first = entries[0]
+    runs = next((entry.measured for entry in entries if entry.measured is not None), None)
+    head = [["scheme", "discrepancy", "Lhat", "Ltil", "promised", "slowdown"], ["", "/ random's", "/ rr's", "/ rr's", "epochs", ""]]
+    rows = [_row(entry) for entry in entries]
+    if runs is not None:
+        head[0] += ["measured gap", "/ random's", "slowdown"]
+        head[1] += ["", "", ""]
+        rows = [[*row, *_measured_cells(entry)] for row, entry in zip(rows, entries, strict=True)]
+    cells = [*head, *rows]
+    widths = [max(len(row[k]) for row in cells) for k in range(len(head[0]))]
+    lines = ["  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]) for row in cells]
+    about = f"promised: f - min f <= {first.eps:g} at batch size {first.batch_size}"
+    if runs is None:
+        return "\n".join([*map(str.rstrip, lines), f"{about}; not measured: {first.unmeasured}"])
+    how = f"measured: {runs.epochs} epochs at step {runs.step_size:.3g} ({_step(runs)}), {runs.seeds} seeds"
+    return "\n".join([*map(str.rstrip, lines), f"{about}; {how}"])
+
+
+def _row(a: "Assessment") -> list[str]:
+    if a.promised is None:
+        return [a.scheme, *["–"] * 5]
+    spread = f" ± {factor(a.spread)}" if a.spread else ""
+    ratios = [f"{a.lhat:.2f}", f"{a.ltil:.2f}"]
+    return [a.scheme, f"{factor(a.discrepancy)}{spread}", *ratios, count(a.promised.epochs), factor(a.promised.slowdown)]
+
+
+def _measured_cells(a: "Assessment") -> list[str]:
+    m = a.measured
+    if m is None:
+        return ["–"] * 3
+    if not isfinite(m.gap):
+        return ["diverged", "–", "never"]
+    return [number(m.gap), factor(m.gap_over_rr), factor(m.slowdown) if isfinite(m.slowdown) else "never"]
