@@ -41,7 +41,7 @@ class Study:
         problem: Problem,
         *,
         batch_size: int,
-        eps: float,
+        eps: float = EPS,
         optimum: Optimum | None = None,
         measure: bool | None = None,
         epochs: int = EPOCHS,
@@ -217,12 +217,16 @@ class Study:
 
     # --- the least shuffling that will do
 
-    def smallest(self, family: str, within: float, eps: float | None) -> Smallest:
-        """By bisection. At the end where orders are random it is known to do."""
+    @staticmethod
+    def check_search(family: str, within: float) -> None:
         if family not in FAMILIES:
             raise ValueError(f"family={family!r} is not known; use one of {', '.join(FAMILIES)}")
         if not 1.0 < within < inf:
             raise ValueError(f"within={within!r} must be more than 1: 1.1 allows 10 % more epochs than a random order")
+
+    def smallest(self, family: str, within: float, eps: float | None) -> Smallest:
+        """By bisection. At the end where orders are random it is known to do."""
+        self.check_search(family, within)
         n, turned, tried = self.problem.n, FAMILIES[family], dict[int, Tried]()
 
         def does(parameter: int) -> bool:

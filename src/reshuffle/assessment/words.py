@@ -1,7 +1,7 @@
 """Assessments in words: the table, and one sentence of advice, which says where promise and measurement part."""
 
 from collections.abc import Sequence
-from math import isfinite, nan
+from math import isfinite, isnan, nan
 from typing import TYPE_CHECKING
 
 from reshuffle.wording import compared, count, counted, factor, number
@@ -73,17 +73,19 @@ def advice_of_many(entries: Sequence["Assessment"]) -> str:
     good = [entry.scheme for entry in others if _cost(entry) <= _AS_GOOD]
     bad = [entry for entry in others if not _cost(entry) <= _AS_GOOD]
     how = "measured" if others[0].measured is not None else "promised"
-    parts = []
-    if good:
-        parts.append(f"as good as a random order, as {how}: {', '.join(good)}")
+    parts = [f"Use {_listed(good, 'or')}, as good as a random order as far as was {how}" if good else "Use a random order"]
     if bad:
         worst = max(bad, key=lambda entry: entry.discrepancy if isfinite(entry.discrepancy) else 0.0)
-        parts.append(f"not as good: {', '.join(entry.scheme for entry in bad)} (worst {worst.scheme}: {_numbers(worst)})")
+        names = _listed([entry.scheme for entry in bad], "and")
+        parts.append(f"{names} {'is' if len(bad) == 1 else 'are'} not as good ({worst.scheme}: {_numbers(worst)})")
     parted = [e.scheme for e in others if e.measured and e.promised and (e.promised.slowdown > _AS_GOOD) != (_cost(e) > _AS_GOOD)]
     if parted:
-        parts.append(f"promised and measured disagree about {', '.join(parted)}")
-    text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}."
+        parts.append(f"promised and measured disagree about {_listed(parted, 'and')}")
+    return f"{'; '.join(parts)}."
+
+
+def _listed(names: Sequence[str], last: str) -> str:
+    return f"{', '.join(names[:-1])} {last} {names[-1]}" if len(names) > 1 else names[0]
 
 
 def _numbers(a: "Assessment") -> str:
@@ -99,35 +101,34 @@ def _numbers(a: "Assessment") -> str:
 
 def table(entries: Sequence["Assessment"]) -> str:
     first = entries[0]
-    runs = next((entry.measured for entry in entries if entry.measured is not None), None)
-    head = [["scheme", "discrepancy", "Lhat", "Ltil", "promised", "slowdown"], ["", "/ random's", "/ rr's", "/ rr's", "epochs", ""]]
-    rows = [_row(entry) for entry in entries]
-    if runs is not None:
-        head[0] += ["measured gap", "/ random's", "slowdown"]
-        head[1] += ["", "", ""]
-        rows = [[*row, *_measured_cells(entry)] for row, entry in zip(rows, entries, strict=True)]
-    cells = [*head, *rows]
-    widths = [max(len(row[k]) for row in cells) for k in range(len(head[0]))]
-    lines = ["  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]) for row in cells]
+    runs = first.measured
+    head = [
+        ["", "discrepancy", "Lhat", "Ltil", "promised", "", "measured", "", ""],
+        ["scheme", "over rr's", "over rr's", "over rr's", "epochs", "slowdown", "gap", "over rr's", "slowdown"],
+    ]
+    shown = 6 if runs is None else 9
+    rows = [row[:shown] for row in [*head, *map(cells, entries)]]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        row[0].ljust(widths[0]) + "".join(f"  {cell:>{w}}" for cell, w in zip(row[1:], widths[1:], strict=True)) for row in rows
+    ]
     about = f"promised: f - min f <= {first.eps:g} at batch size {first.batch_size}"
-    if runs is None:
-        return "\n".join([*map(str.rstrip, lines), f"{about}; not measured: {first.unmeasured}"])
-    how = f"measured: {runs.epochs} epochs at step {runs.step_size:.3g} ({_step(runs)}), {runs.seeds} seeds"
-    return "\n".join([*map(str.rstrip, lines), f"{about}; {how}"])
+    how = f"not measured: {first.unmeasured}"
+    if runs is not None:
+        how = f"measured: {runs.epochs} epochs at step {runs.step_size:.3g}, {_step(runs)}, {counted(runs.seeds, 'seed')}"
+    return "\n".join([*lines, f"{about}; {how}"])
 
 
-def _row(a: "Assessment") -> list[str]:
-    if a.promised is None:
-        return [a.scheme, *["–"] * 5]
+def cells(a: "Assessment") -> list[str]:
+    """The line of a scheme in the table."""
+    p, m = a.promised, a.measured
     spread = f" ± {factor(a.spread)}" if a.spread else ""
-    ratios = [f"{a.lhat:.2f}", f"{a.ltil:.2f}"]
-    return [a.scheme, f"{factor(a.discrepancy)}{spread}", *ratios, count(a.promised.epochs), factor(a.promised.slowdown)]
-
-
-def _measured_cells(a: "Assessment") -> list[str]:
-    m = a.measured
+    noise = ["–"] * 3 if isnan(a.discrepancy) else [f"{factor(a.discrepancy)}{spread}", f"{a.lhat:.2f}", f"{a.ltil:.2f}"]
+    promise = ["–"] * 2 if p is None else [count(p.epochs), factor(p.slowdown)]
     if m is None:
-        return ["–"] * 3
-    if not isfinite(m.gap):
-        return ["diverged", "–", "never"]
-    return [number(m.gap), factor(m.gap_over_rr), factor(m.slowdown) if isfinite(m.slowdown) else "never"]
+        runs = ["–"] * 3
+    elif not isfinite(m.gap):
+        runs = ["diverged", "–", "never"]
+    else:
+        runs = [number(m.gap), factor(m.gap_over_rr), factor(m.slowdown) if isfinite(m.slowdown) else "never"]
+    return [a.scheme, *noise, *promise, *runs]

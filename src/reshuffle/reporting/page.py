@@ -16,7 +16,7 @@ from reshuffle.reporting.recommendation import again, cards, practical
 from reshuffle.reporting.sentences import symbols
 from reshuffle.wording import count, number, percent
 
-_BLUE, _ORANGE, _GREEN, _, _SKY, _AMBER, _ = COLOURS
+_BLUE, _ORANGE, _GREEN, _PINK, _SKY, _AMBER, _ = COLOURS
 
 _ROLES = {  # in a light and in a dark page
     "paper": ("#ffffff", "#201f1d"),
@@ -27,6 +27,7 @@ _ROLES = {  # in a light and in a dark page
     "rr": (_BLUE, _SKY),
     "so": (_GREEN, _GREEN),
     "ig": (_ORANGE, _AMBER),
+    "balanced": ("#a8437f", _PINK),  # the pink itself is too light for lines on white
     "fill": ("rgba(0, 114, 178, 0.16)", "rgba(86, 180, 233, 0.22)"),
     "warn": ("#9a4400", _AMBER),
 }
