@@ -142,14 +142,61 @@ def report(
     alpha = _alpha(loss, alpha)
     check_before_work(output, eps=eps, loss=loss, alpha=alpha, permutations=permutations, seed=seed)
     problem, data = _read(path, loss, alpha, intercept, target, features)
-    options = {"--target": target, "--features": features}
-    source = [path, *(str(word) for option in options.items() if option[1] is not None for word in option)]
-    asked: dict[str, Any] = {"eps": eps, "permutations": permutations, "seed": seed, "source": source}
+    asked: dict[str, Any] = {"eps": eps, "permutations": permutations, "seed": seed, "source": _source(path, target, features)}
     with _progress("reading", "stages") as update, _plain_warnings():
         result = reshuffle.report(problem, data, **asked, stage=lambda name: update(description=name))
         update(description="page")
         result.save(output)
     print(json.dumps(result.to_dict()) if as_json else output)
+
+
+@app.command()
+def order(
+    path: Source,
+    scheme: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An order to assess, such as file, buffer:1000 or blocks:256; may be repeated.  [default: a few usual ones]"
+        ),
+    ] = None,
+    smallest: Annotated[
+        list[str] | None, typer.Option(help="buffer: the smallest that will do; blocks: the largest; may be repeated.")
+    ] = None,
+    within: Annotated[float, typer.Option(help="--smallest: promised epochs over those of a random order, at most.")] = 1.1,
+    loss: LossName = "logistic",
+    alpha: ChosenAlpha = None,
+    intercept: Intercept = False,
+    batch_size: BatchSize = 1,
+    eps: Annotated[
+        float | None, typer.Option(help="The gap to promise; 0.001, and any for --smallest.", show_default=False)
+    ] = None,
+    measure: Annotated[
+        bool | None, typer.Option("--measure/--no-measure", help="Train in these orders.  [default: up to 2 million entries]")
+    ] = None,
+    seed: Seed = 0,
+    target: Target = None,
+    features: Features = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A page to write, with all sizes drawn.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """How good is this shuffle? Orders against a random one: their discrepancy, what is promised, and what is measured."""
+    from reshuffle.records import check_output
+    from reshuffle.reporting.page import require
+    from reshuffle.reporting.shuffling import shuffling
+
+    if output is not None:
+        require()
+        check_output(output)
+    problem, data = _read(path, loss, alpha, intercept, target, features)
+    asked: dict[str, Any] = {"batch_size": batch_size, "eps": eps, "measure": measure, "seed": seed}
+    asked |= {"schemes": scheme or (), "smallest": smallest or (), "within": within, "sweep": output is not None}
+    with _progress("optimum", "stages") as update, _plain_warnings():
+        result = shuffling(
+            problem, data.name, **asked, source=_source(path, target, features), stage=lambda name: update(description=name)
+        )
+        if output is not None:
+            result.save(output)
+    print(json.dumps(result.to_dict()) if as_json else result)
 
 
 @app.command()
@@ -340,6 +387,12 @@ def add_dataset(name: NamedDataset, path: Path) -> None:
     from reshuffle.data.registry import add
 
     print(add(name, path))
+
+
+def _source(path: str, target: str | None, features: int | None) -> list[str]:
+    """The words by which a command names this data."""
+    options = {"--target": target, "--features": features}
+    return [path, *(str(word) for option in options.items() if option[1] is not None for word in option)]
 
 
 def _alpha(loss: str, alpha: float | None) -> float:

@@ -24,7 +24,7 @@ def test_text_and_lines_stand_out_from_what_is_behind_them(theme):
     for behind in ("paper", "back"):
         for text in ("ink", "soft", "warn"):
             assert contrast(palette[text], palette[behind]) >= 4.5
-        for line in ("rr", "so", "ig"):
+        for line in ("rr", "so", "ig", "balanced"):
             assert contrast(palette[line], palette[behind]) >= 3.0
 
 

@@ -7,7 +7,7 @@ import pytest
 from reshuffle.reporting import sentences
 from reshuffle.reporting.figures import figures
 from reshuffle.reporting.recommendation import again, card, cards, practical
-from reshuffle.reporting.wording import compared, count, counted, factor, number, percent
+from reshuffle.wording import compared, count, counted, factor, number, percent
 
 
 def test_numbers_are_written_for_people():

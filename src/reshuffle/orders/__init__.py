@@ -8,7 +8,8 @@ The permutation of epoch k depends on the seed and on k alone: see `streams`.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,9 @@ from reshuffle.orders.schemes import SAME, SCHEMES
 from reshuffle.orders.schemes import as_stored as _as_stored
 from reshuffle.orders.streams import generator, permutation
 
+if TYPE_CHECKING:
+    from reshuffle.assessment import assess, smallest
+
 __all__ = [
     "NAMES",
     "SCHEMES",
@@ -28,14 +32,23 @@ __all__ = [
     "Parameter",
     "Permutations",
     "Scheme",
+    "assess",
     "describe",
     "discrepancy",
     "generator",
     "make_order",
     "permutation",
+    "smallest",
 ]
 
 Permutations = Iterator[ArrayLike]
+
+
+def __getattr__(name: str) -> Any:
+    """What asks how good an order is rests on problems and the solver, and is loaded when it is called for."""
+    if name in ("assess", "smallest"):
+        return getattr(import_module("reshuffle.assessment"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 NAMES = SCHEMES.keys()

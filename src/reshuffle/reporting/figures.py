@@ -13,7 +13,7 @@ from reshuffle.reporting import sentences
 from reshuffle.reporting.convergence import LARGEST, Curve
 from reshuffle.reporting.dataset import Distribution
 from reshuffle.reporting.numbers import Report
-from reshuffle.reporting.wording import count, number
+from reshuffle.wording import count, number
 
 Trace = dict[str, Any]
 Gaps = Sequence[float | None]
@@ -56,10 +56,10 @@ def _epochs(report: Report) -> Figure:
     in_file = [choice.epochs_in_file_order for choice in choices]
     textbook = [choice.textbook_epochs for choice in choices]
     data = [
-        _line("random order", b, mine, "$rr", markers=True),
-        _line("order of the file", b, in_file, "$ig", dash="dash", markers=True),
-        _line("random order, textbook step", b, textbook, "$soft", dash="dot"),
-        _point("recommended", best.batch_size, best.epochs),
+        line("random order", b, mine, "$rr", markers=True),
+        line("order of the file", b, in_file, "$ig", dash="dash", markers=True),
+        line("random order, textbook step", b, textbook, "$soft", dash="dot"),
+        point("recommended", best.batch_size, best.epochs),
     ]
     columns = {
         "step": [number(choice.step_size) for choice in choices],
@@ -76,8 +76,8 @@ def _constants(report: Report) -> Figure:
     b = [row.batch_size for row in report.batches]
     over_hat, over_til = [row.over_hat for row in report.batches], [row.over_til for row in report.batches]
     data = [
-        _line(f"{largest}/{hat} (order)", b, over_hat, "$rr", markers=True),
-        _line(f"{largest}/{tilde} (batches)", b, over_til, "$ig", markers=True),
+        line(f"{largest}/{hat} (order)", b, over_hat, "$rr", markers=True),
+        line(f"{largest}/{tilde} (batches)", b, over_til, "$ig", markers=True),
         *_power(b, over_til[0], report.til_exponent, "$soft", "dot"),
     ]
     columns = {f"{largest}/{hat}": [*map(number, over_hat)], f"{largest}/{tilde}": [*map(number, over_til)]}
@@ -90,8 +90,8 @@ def _steps(report: Report) -> Figure:
     mine, textbook = [row.step_size for row in report.batches], [row.textbook_step for row in report.batches]
     name = "largest step that the theorem allows" if report.smooth else f"step for eps = {number(report.plan.eps)}"
     data = [
-        _line(name, b, mine, "$rr", markers=True),
-        _line("textbook step", b, textbook, "$soft", dash="dot"),
+        line(name, b, mine, "$rr", markers=True),
+        line("textbook step", b, textbook, "$soft", dash="dot"),
         *_power(b, mine[0], report.step_exponent, "$ig", "dash"),
     ]
     columns = {name: [*map(number, mine)], "textbook step": [*map(number, textbook)]}
@@ -103,14 +103,14 @@ def _power(b: list[int], start: float, exponent: float | None, colour: str, dash
     if exponent is None:
         return []
     ends = [b[0], b[-1]]
-    return [_line(f"b^{exponent:.2f}", ends, [start * end**exponent for end in ends], colour, dash=dash)]
+    return [line(f"b^{exponent:.2f}", ends, [start * end**exponent for end in ends], colour, dash=dash)]
 
 
 def _by_batch(key: str, title: str, sentence: str, label: str, data: list[Trace], columns: dict[str, list[str]]) -> Figure:
     b = data[0]["x"]
-    layout = _layout(_log_axis("batch size", b), _log_axis(label, *(trace["y"] for trace in data)))
+    form = layout(log_axis("batch size", b), log_axis(label, *(trace["y"] for trace in data)))
     rows = [list(row) for row in zip(_whole(b), *columns.values(), strict=True)]
-    return Figure(key, title, sentence, data, layout, ["batch size", *columns], rows)
+    return Figure(key, title, sentence, data, form, ["batch size", *columns], rows)
 
 
 def _whole(values: Sequence[int]) -> list[str]:
@@ -132,15 +132,15 @@ def _histogram(key: str, title: str, sentence: str, values: Distribution, label:
         "fillcolor": "$fill",
         "showlegend": False,
     }
-    layout = _layout(_log_axis(label, edges) if values.log else _axis(label), _axis(things, rangemode="tozero"))
+    form = layout(log_axis(label, edges) if values.log else _axis(label), _axis(things, rangemode="tozero"))
     if values.median > 0.0:
         at = log10(values.median) if values.log else values.median
-        layout["shapes"] = [{**_RULE, "x0": values.median, "x1": values.median}]
-        layout["annotations"] = [{**_RULE_LABEL, "x": at, "text": "median"}]
+        form["shapes"] = [{**_RULE, "x0": values.median, "x1": values.median}]
+        form["annotations"] = [{**_RULE_LABEL, "x": at, "text": "median"}]
     rows = [[span, f"{counted:,}"] for span, counted in zip(ranges, counts, strict=True)]
     if values.zeros:
         rows.insert(0, ["0", f"{values.zeros:,}"])
-    return Figure(key, title, sentence, [trace], layout, [label, things], rows)
+    return Figure(key, title, sentence, [trace], form, [label, things], rows)
 
 
 def _at_theory(report: Report) -> Figure:
@@ -151,9 +151,10 @@ def _at_theory(report: Report) -> Figure:
         for values, label, dash in ((curve.bounds, "this theory", "dash"), (curve.prior, "earlier theory", "dot")):
             if values is not None:
                 epochs = range(1, len(values) + 1)
-                data.append(_line(f"promise of {label}, {name}", epochs, values, f"${curve.order}", dash=dash, width=1.5))
+                data.append(line(f"promise of {label}, {name}", epochs, values, f"${curve.order}", dash=dash, width=1.5))
                 columns[f"{label}, {name}"] = values
-    return _by_epoch(report, "theory", "At the step of the theory", sentences.at_theory(report), data, columns, height=430)
+    title, note = "At the step of the theory", _sampling_note(report)
+    return by_epoch("theory", title, sentences.at_theory(report), data, columns, height=430, note=note)
 
 
 def _at_practical(report: Report) -> Figure:
@@ -161,15 +162,16 @@ def _at_practical(report: Report) -> Figure:
     reference = {**_measured(run.at_theory[0]), "name": label, "line": {"color": "$soft", "width": 1.5, "dash": "dot"}}
     data = [*map(_measured, run.at_practical), reference]
     columns = {**{curve.order.upper(): curve.gaps for curve in run.at_practical}, label: run.at_theory[0].gaps}
-    return _by_epoch(report, "practical", "At the practical step", sentences.at_practical(report), data, columns, height=400)
+    title, note = "At the practical step", _sampling_note(report)
+    return by_epoch("practical", title, sentences.at_practical(report), data, columns, height=400, note=note)
 
 
-def _by_epoch(
-    report: Report, key: str, title: str, sentence: str, data: list[Trace], columns: Mapping[str, Gaps], *, height: int
+def by_epoch(
+    key: str, title: str, sentence: str, data: list[Trace], columns: Mapping[str, Gaps], *, height: int, note: str = ""
 ) -> Figure:
-    layout = _layout(_axis("epoch"), _log_axis("gap f − min f", *columns.values()), height=height)
+    form = layout(_axis("epoch"), log_axis("gap f − min f", *columns.values()), height=height)
     rows = [[str(epoch), *map(number, row)] for epoch, row in enumerate(zip(*columns.values(), strict=True), 1)]
-    return Figure(key, title, sentence, data, layout, ["epoch", *columns], rows, _sampling_note(report))
+    return Figure(key, title, sentence, data, form, ["epoch", *columns], rows, note)
 
 
 def _sampling_note(report: Report) -> str:
@@ -185,10 +187,10 @@ def _sampling_note(report: Report) -> str:
 def _measured(curve: Curve) -> Trace:
     width = {"rr": 4.5, "so": 2.75, "ig": 1.5}[curve.order]  # drawn one upon the other, all three are seen where they agree
     name = f"{describe(curve.order)} ({curve.order.upper()})"
-    return _line(name, range(1, len(curve.gaps) + 1), curve.gaps, f"${curve.order}", width=width)
+    return line(name, range(1, len(curve.gaps) + 1), curve.gaps, f"${curve.order}", width=width)
 
 
-def _line(name: str, x: Sequence[float], y: Gaps, colour: str, *, markers: bool = False, **form: str | float) -> Trace:
+def line(name: str, x: Sequence[float], y: Gaps, colour: str, *, markers: bool = False, **form: str | float) -> Trace:
     """`form` is the `dash` and `width` of the line."""
     return {
         "type": "scatter",
@@ -202,8 +204,13 @@ def _line(name: str, x: Sequence[float], y: Gaps, colour: str, *, markers: bool 
     }
 
 
-def _point(name: str, x: float, y: float) -> Trace:
-    marker = {"color": "$paper", "size": 13, "line": {"color": "$rr", "width": 3}}
+def horizontal(name: str, x: Sequence[float], y: float | None, colour: str) -> Trace:
+    """At one height from end to end."""
+    return line(name, x, [y] * len(x), colour, dash="dash", width=1.5)
+
+
+def point(name: str, x: float, y: float | None, colour: str = "$rr") -> Trace:
+    marker = {"color": "$paper", "size": 13, "line": {"color": colour, "width": 3}}
     return {"type": "scatter", "mode": "markers", "name": name, "x": [x], "y": [y], "marker": marker, "hovertemplate": "%{y:.4g}"}
 
 
@@ -216,13 +223,13 @@ def _axis(title: str, **form: Any) -> dict[str, Any]:
     return {"title": {"text": title, "standoff": 8}, **lines, **form}
 
 
-def _log_axis(title: str, *series: Gaps) -> dict[str, Any]:
+def log_axis(title: str, *series: Gaps) -> dict[str, Any]:
     positive = [value for values in series for value in values if value is not None and value > 0.0]
     decades = log10(max(positive) / min(positive)) if positive else 0.0
     return _axis(title, type="log", exponentformat="power", dtick=1 if decades >= 2.0 else "D2" if decades >= 1.0 else "D1")
 
 
-def _layout(x: dict[str, Any], y: dict[str, Any], *, height: int = 360) -> dict[str, Any]:
+def layout(x: dict[str, Any], y: dict[str, Any], *, height: int = 360) -> dict[str, Any]:
     return {
         "height": height,
         "margin": {"l": 8, "r": 12, "t": 24, "b": 8},

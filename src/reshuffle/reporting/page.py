@@ -4,18 +4,19 @@ Strings from the data pass through Jinja's escaping; JSON inside the page has ev
 """
 
 import json
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import PurePath
 from typing import Any
 
 from reshuffle.plots import COLOURS
-from reshuffle.reporting.figures import figures
+from reshuffle.reporting.figures import Figure, figures
 from reshuffle.reporting.numbers import Report
 from reshuffle.reporting.recommendation import again, cards, practical
 from reshuffle.reporting.sentences import symbols
-from reshuffle.reporting.wording import count, number, percent
+from reshuffle.wording import count, number, percent
 
-_BLUE, _ORANGE, _GREEN, _, _SKY, _AMBER, _ = COLOURS
+_BLUE, _ORANGE, _GREEN, _PINK, _SKY, _AMBER, _ = COLOURS
 
 _ROLES = {  # in a light and in a dark page
     "paper": ("#ffffff", "#201f1d"),
@@ -26,6 +27,7 @@ _ROLES = {  # in a light and in a dark page
     "rr": (_BLUE, _SKY),
     "so": (_GREEN, _GREEN),
     "ig": (_ORANGE, _AMBER),
+    "balanced": ("#a8437f", _PINK),  # the pink itself is too light for lines on white
     "fill": ("rgba(0, 114, 178, 0.16)", "rgba(86, 180, 233, 0.22)"),
     "warn": ("#9a4400", _AMBER),
 }
@@ -42,6 +44,36 @@ def require() -> None:
 
 
 def render(report: Report) -> str:
+    drawn, offered = figures(report), cards(report)
+    accuracy = report.accuracies[report.selected]
+    return page(
+        "page.html",
+        "How to train on",
+        report.dataset.name,
+        drawn,
+        embedded={"numbers": report.to_dict(), "choices": _choices(report, offered)},
+        scripts=["sliders.js"],
+        report=report,
+        card=offered[report.selected][accuracy.recommended],
+        accuracy=accuracy,
+        practical=practical(report),
+        again=again(report),
+        names={"L": "L", "Lhat": "L̂", "G": "G", "Gbar": "Ḡ"},
+        **dict(zip(("largest", "hat", "tilde"), symbols(report), strict=True)),
+    )
+
+
+def page(
+    template: str,
+    title: str,
+    name: str,
+    drawn: dict[str, Figure],
+    *,
+    embedded: dict[str, Any],
+    scripts: Sequence[str] = (),
+    **values: Any,
+) -> str:
+    """A template of ours, filled: `embedded` is there as JSON, for scripts and for readers of other programs."""
     require()
     from jinja2 import Environment, FunctionLoader
     from markupsafe import Markup
@@ -49,29 +81,18 @@ def render(report: Report) -> str:
 
     environment = Environment(loader=FunctionLoader(_own), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"number": number, "count": count, "percent": percent}
-    drawn, offered = figures(report), cards(report)
-    accuracy = report.accuracies[report.selected]
-    embedded = {
-        "numbers": report.to_dict(),
-        "choices": _choices(report, offered),
-        "drawings": {key: {"data": figure.data, "layout": figure.layout} for key, figure in drawn.items()},
-        "colours": PALETTES,
-    }
-    return environment.get_template("page.html").render(
-        report=report,
-        name=PurePath(report.dataset.name).name or report.dataset.name,
-        card=offered[report.selected][accuracy.recommended],
-        accuracy=accuracy,
-        practical=practical(report),
-        again=again(report),
+    drawings = {key: {"data": figure.data, "layout": figure.layout} for key, figure in drawn.items()}
+    everything = {**embedded, "drawings": drawings, "colours": PALETTES}
+    return environment.get_template(template).render(
+        title=title,
+        name=PurePath(name).name or name,
         figures=drawn,
-        names={"L": "L", "Lhat": "L̂", "G": "G", "Gbar": "Ḡ"},
         palettes=PALETTES,
         css=Markup(_own("page.css")),
-        js=Markup(_own("page.js")),
         plotly=Markup(get_plotlyjs()),
-        **dict(zip(("largest", "hat", "tilde"), symbols(report), strict=True)),
-        **{name: Markup(_json(value)) for name, value in embedded.items()},
+        scripts=[Markup(_own(script)) for script in (*scripts, "figures.js")],
+        embedded={id: Markup(_json(value)) for id, value in everything.items()},
+        **values,
     )
 
 

@@ -5,7 +5,7 @@ import shlex
 from reshuffle.planning import KEPT, Choice
 from reshuffle.reporting.convergence import Convergence, Trial
 from reshuffle.reporting.numbers import Accuracy, Report
-from reshuffle.reporting.wording import compared, count, counted, factor, number
+from reshuffle.wording import compared, count, counted, factor, number
 
 Card = dict[str, str]
 

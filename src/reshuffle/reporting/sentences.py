@@ -4,7 +4,7 @@ from reshuffle.orders import describe
 from reshuffle.reporting.convergence import Curve
 from reshuffle.reporting.dataset import Distribution
 from reshuffle.reporting.numbers import Report
-from reshuffle.reporting.wording import compared, count, counted, factor, number, percent
+from reshuffle.wording import compared, count, counted, factor, number, percent
 
 _HARDLY = 0.02  # a spread or an exponent below this is not worth a reader's thought
 

@@ -1,4 +1,4 @@
-"""Numbers in words, for people: how steps, counts and ratios are written on the page."""
+"""Numbers in words, for people: how steps, counts and ratios are written on pages and in sentences."""
 
 from math import floor, log10
 

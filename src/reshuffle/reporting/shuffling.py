@@ -1,0 +1,123 @@
+"""How good the shuffle of a file is: some orders, buffers and blocks of all sizes for a page, and the least that will do."""
+
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reshuffle import __version__
+from reshuffle.assessment import Assessment, Assessments, Smallest
+from reshuffle.assessment.study import EPS, FAMILIES, Study
+from reshuffle.orders import SCHEMES
+from reshuffle.problem import Problem
+from reshuffle.records import finite, write_file
+
+_PARTS = (10_000, 3000, 1000, 300, 100, 30, 10, 3, 1.5)  # of the rows: sizes of buffers and blocks on a page
+WITHIN = 1.1
+
+
+@dataclass(frozen=True)
+class Shuffling:
+    """All numbers of the page. `html()` is the page, `save(path)` writes it."""
+
+    name: str  #: of the data
+    n: int
+    d: int
+    loss: str
+    alpha: float
+    table: Assessments
+    sizes: dict[str, tuple[tuple[int, Assessment], ...]]  #: by family: rows in a buffer or block, rising, and what they are worth
+    smallest: tuple[Smallest, ...]
+    source: tuple[str, ...]  #: the words by which a command line names this data; none where it was made from Python
+    seconds: float
+    version: str = __version__
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every number, ready for JSON: what is not finite becomes None."""
+        sizes = {family: [[size, a.to_dict()] for size, a in found] for family, found in self.sizes.items()}
+        settings = {name: getattr(self, name) for name in ("name", "n", "d", "loss", "alpha", "seconds", "version")}
+        numbers: dict[str, Any] = finite({**settings, **self.table.to_dict(), "sizes": sizes})
+        return {**numbers, "smallest": [found.to_dict() for found in self.smallest]}
+
+    @property
+    def again(self) -> str | None:
+        """The command that makes the same page."""
+        if not self.source:
+            return None
+        first = self.table[0]
+        asked = {"--loss": self.loss, "--alpha": repr(self.alpha), "--batch-size": str(first.batch_size), "--eps": repr(first.eps)}
+        schemes = [word for a in self.table for word in ("--scheme", a.scheme)]
+        return shlex.join(["reshuffle", "order", *self.source, *(word for pair in asked.items() for word in pair), *schemes])
+
+    def html(self) -> str:
+        from reshuffle.reporting.shuffling_page import render
+
+        return render(self)
+
+    def save(self, path: Any) -> None:
+        """Write the page. An earlier one stays as it is until the new one is complete."""
+        write_file(path, self.html())
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, (self.table, *self.smallest)))
+
+
+def shuffling(
+    problem: Problem,
+    name: str,
+    *,
+    schemes: Sequence[str] = (),
+    smallest: Sequence[str] = (),
+    within: float = WITHIN,
+    eps: float | None = None,
+    sweep: bool = False,
+    source: Sequence[str] = (),
+    stage: Callable[[str], None] = lambda name: None,
+    **settings: Any,
+) -> Shuffling:
+    """`schemes` beside random reshuffling, the `smallest` of these families, and sizes of all of them where there is a `sweep`.
+
+    settings : those of `orders.assess`.
+    """
+    began = time.perf_counter()
+    study = Study(problem, eps=EPS if eps is None else eps, **settings)
+    named = list(dict.fromkeys(["rr", *(schemes or usual(problem.n))]))
+    for scheme in named:
+        study.order(scheme)
+    for family in smallest:
+        study.check_search(family, within)
+
+    def told(scheme: str) -> Assessment:
+        stage(scheme)
+        return study.assess(scheme)
+
+    table = Assessments(tuple(told(scheme) for scheme in named))
+    families = list(FAMILIES) if sweep else []
+    found = {}
+    for family in dict.fromkeys((*smallest, *families)):
+        stage(f"smallest {family}")
+        found[family] = study.smallest(family, within, eps)
+    sizes = {}
+    for family in families:
+        chosen = sorted({*(max(1, int(problem.n / part)) for part in _PARTS), found[family].parameter})
+        sizes[family] = tuple((size, told(f"{family}:{size}")) for size in chosen)
+    return Shuffling(
+        name=name,
+        n=problem.n,
+        d=problem.d,
+        loss=str(problem.loss),
+        alpha=problem.alpha,
+        table=table,
+        sizes=sizes,
+        smallest=tuple(found.values()),
+        source=tuple(source),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def usual(n: int) -> list[str]:
+    """What people do with files of n rows."""
+    buffers = [f"buffer:{size}" for size in dict.fromkeys((max(1, n // 10), max(1, n // 2)))]
+    blocks = [f"blocks:{size}" for size in dict.fromkeys((max(1, n // 100), max(1, n // 1000)))]
+    return ["file", *buffers, *blocks, *(["balanced"] if "balanced" in SCHEMES else [])]
