@@ -1,7 +1,8 @@
-"""In which order samples are visited: RR (a new uniform permutation each epoch), SO (one, kept), IG (the file's order), or
-permutations of the user's own. A scheme is what has a name; an order is a scheme for n samples and a seed.
+"""In which order samples are visited: RR (a new uniform permutation each epoch), SO (one, kept), IG (the file's order), balanced
+(each epoch makes the next), or permutations of the user's own. A scheme is what has a name; an order is a scheme for n samples and
+a seed.
 
-The permutation of epoch k depends on the seed and on k alone: see `streams`.
+The permutation of epoch k depends on the seed and on k alone: see `streams`. That of a balanced order depends on the run.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reshuffle.orders.balancing import balanced
 from reshuffle.orders.prefixes import discrepancy
 from reshuffle.orders.streams import generator, permutation
 
@@ -21,6 +23,7 @@ __all__ = [
     "Order",
     "Permutations",
     "Scheme",
+    "balanced",
     "describe",
     "discrepancy",
     "generator",
@@ -39,6 +42,7 @@ class Scheme:
     draw: Callable[[int, int, int], NDArray[np.int64]]  #: n, seed and epoch (from 0) to a permutation of 0..n-1
     fixed: bool = False  #: all epochs have the permutation of the first
     uniform: bool = False  #: each epoch's permutation is uniformly distributed, as Theorem 1 asks
+    adaptive: bool = False  #: only the first epoch's is drawn; each epoch of a run makes that of the next
 
 
 def _as_stored(n: int, seed: int, epoch: int) -> NDArray[np.int64]:
@@ -49,6 +53,7 @@ SCHEMES = {
     "rr": Scheme("a new random order each epoch", permutation, uniform=True),
     "so": Scheme("one random order for all epochs", permutation, fixed=True, uniform=True),
     "ig": Scheme("the order of the file", _as_stored, fixed=True),
+    "balanced": Scheme("an order that each epoch makes for the next", permutation, adaptive=True),
 }
 NAMES = SCHEMES.keys()
 _OWN = (permutation, _as_stored)
@@ -65,13 +70,14 @@ class Order:
     n: int  #: samples
     seed: int
     scheme: Scheme
-    given: NDArray[np.int64] | None = None  #: the permutation of all epochs, for "given"; a row for each epoch, for "listed"
+    #: the permutation of all epochs, for "given"; a row for each epoch, for "listed"; of the first epoch, for one that is adaptive
+    given: NDArray[np.int64] | None = None
     iterator: Permutations | None = None  #: where the permutation of each epoch comes from, for "iterator"
 
     @property
     def repeatable(self) -> bool:
-        """Whether it can be asked for any epoch at any time; an iterator cannot."""
-        return self.iterator is None
+        """Whether it can be asked for any epoch at any time; an iterator cannot, nor an order that is made while running."""
+        return self.iterator is None and not self.adaptive
 
     @property
     def fixed(self) -> bool:
@@ -83,12 +89,17 @@ class Order:
         """How many permutations there are: one for a fixed order, those of a list; None where every epoch may have another."""
         if self.fixed:
             return 1
-        return len(self.given) if self.given is not None else None
+        return len(self.given) if self.given is not None and not self.adaptive else None
 
     @property
     def uniform(self) -> bool:
         """Whether each epoch's permutation is uniformly distributed."""
         return self.scheme.uniform
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether each epoch of a run makes the permutation of the next."""
+        return self.scheme.adaptive
 
     def permutation(self, epoch: int) -> NDArray[np.int64]:
         """The permutation of an epoch, counted from 0. An iterator gives its next one, whatever the epoch."""
@@ -97,7 +108,9 @@ class Order:
                 return _as_permutation(next(self.iterator), self.n)
             except StopIteration:
                 raise ValueError(f"order gave {epoch} permutations; epoch {epoch + 1} needs one more") from None
-        if self.fixed:
+        if self.adaptive and epoch > 0:
+            raise ValueError(f"order={self.name!r} is made while a run goes on; only its first permutation can be asked for")
+        if self.fixed or self.adaptive:
             return self._first
         if self.given is None:
             return self._draw(epoch)
