@@ -36,19 +36,26 @@ def discrepancy(
     x : the minimiser, for a problem.
     seed : of a random order.
     """
-    from reshuffle.orders import make_order
-
     if x is None:
         g = np.asarray(gradients, dtype=np.float64)
         if g.ndim != 2 or not len(g) or not np.isfinite(g).all():
             raise ValueError(f"gradients must be an n x d array of finite numbers, one row a sample; this has shape {g.shape}")
-        permutation = make_order(order, len(g), seed).permutation(0)
+        permutation = _first(order, len(g), seed)
         squares = np.sum(np.cumsum(g[permutation], axis=0) ** 2, axis=1)
     else:
         problem: Any = gradients
-        permutation = make_order(order, problem.n, seed).permutation(0)
+        permutation = _first(order, problem.n, seed)
         squares = problem.prefix_norms(starting_point(x, getattr(problem, "dimension", np.size(x)), "x"), permutation)
     return from_prefixes(squares, whole_number("batch_size", batch_size, 1, squares.size, "samples"))
+
+
+def _first(order: "str | ArrayLike | Order", n: int, seed: int) -> Any:
+    from reshuffle.orders import make_order
+
+    rule = make_order(order, n, seed)
+    if rule.adaptive:
+        raise ValueError(f"order={rule.name!r} is made while a run goes on; pass a permutation, such as the run's `following`")
+    return rule.permutation(0)
 
 
 def from_prefixes(squares: Vector, batch_size: int) -> float:
