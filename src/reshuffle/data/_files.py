@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle.tables.table import is_number
+
 STANDARD_INPUT = "-"
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-_SVMLIGHT = re.compile(r"\s*[-+.\deE]+(\s+(qid|\d+):\S+)*\s*(#.*)?")
+_SVMLIGHT = re.compile(r"[-+.\deE]+(\s+(qid|\d+):\S+)*\s*(#.*)?")
 _SAMPLE = 1 << 16
 
 
@@ -89,7 +91,7 @@ def text_sample(path: Place) -> list[str]:
 def holds_table(path: Place) -> bool:
     """Whether text without a telling name is a table: it has a delimiter that cuts all its lines alike, and is not svmlight."""
     lines = [line for line in text_sample(path) if line.strip()]
-    return not all(_SVMLIGHT.fullmatch(line) for line in lines) and delimiter_of(lines) is not None
+    return not all(_SVMLIGHT.fullmatch(line.strip()) for line in lines) and delimiter_of(lines) is not None
 
 
 def delimiter_of(lines: list[str]) -> str | None:
@@ -103,13 +105,10 @@ def delimiter_of(lines: list[str]) -> str | None:
             rows.extend(row for row in csv.reader(lines, delimiter=delimiter, strict=True) if row)
         body = rows[1:] or rows
         if body and len(body[0]) > 1 and len({len(row) for row in body}) == 1 and len(rows[0]) > 1:
-            found.append((sum(_numeric(cell, delimiter) for row in body for cell in row), len(body[0]), delimiter))
+            found.append((sum(is_number(with_point(cell, delimiter)) for row in body for cell in row), len(body[0]), delimiter))
     return max(found, key=lambda entry: entry[:2])[2] if found else None
 
 
-def _numeric(cell: str, delimiter: str) -> bool:
-    try:
-        float(cell.replace(",", ".") if delimiter == ";" else cell)
-    except ValueError:
-        return False
-    return True
+def with_point(cell: str, delimiter: str) -> str:
+    """Where semicolons stand between cells, a comma is the point in a number."""
+    return cell.replace(",", ".") if delimiter == ";" else cell

@@ -28,7 +28,7 @@ def _npy(path: Path) -> Any:
 def read_npz(path: Path, target: str | int | None) -> tuple[Any, Any]:
     names: list[str] = []
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             names = archive.files
             X = sp.load_npz(path) if "format" in names else archive["X"] if "X" in names else None
             y = archive["y"] if "y" in names and target is None else None

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.data._files import Place, delimiter_of, kind, opened, text_sample
+from reshuffle.data._files import Place, delimiter_of, kind, opened, text_sample, with_point
 from reshuffle.tables import Column, Table, Words
-from reshuffle.tables.columns import is_number
 from reshuffle.tables.frames import arrow, table_of_arrow
-from reshuffle.tables.table import listed
+from reshuffle.tables.table import is_number, listed
 
 #: What stands for nothing in text.
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "NULL", "null", "?"})
@@ -101,11 +100,11 @@ class _Text:
     def table(self) -> Table:
         numbers = np.concatenate(self.blocks) if self.blocks else np.empty((0, len(self.names)))
         columns: list[Column] = [numbers[:, k] for k in range(len(self.names))]
-        comma = all(form.delimiter == ";" for form in self.forms)
+        delimiter = self.forms[0].delimiter
         for k, codes in self.codes.items():
             cells = [None if (word := cell.strip()) in MISSING else word for cell in self.index[k]]
             column = Words.of(np.concatenate(codes), cells)
-            columns[k] = column if k in self.certain else _typed(column, comma)
+            columns[k] = column if k in self.certain else _typed(column, delimiter)
         notes = [note for note in {form.note for form in self.forms} if note]
         return Table(self.name, self.names, columns, self.forms[0].header, self.place, notes)
 
@@ -127,7 +126,7 @@ class _Form:
         if not rows:
             raise ValueError(f"{path} holds no samples")
         first, *body = rows
-        self.header = _is_header(first, body)
+        self.header = _is_header(first, body, self.delimiter)
         self.names = [cell.strip() for cell in first] if self.header else [str(k) for k in range(len(first))]
         self.width = len(first)
         if self.header and body and all(len(row) == len(first) + 1 and row[-1].strip() for row in body):
@@ -179,15 +178,14 @@ def _text(file: Any) -> io.TextIOWrapper:
     return io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
 
 
-def _is_header(first: list[str], body: list[list[str]]) -> bool:
+def _is_header(first: list[str], body: list[list[str]], delimiter: str) -> bool:
     """Names stand over columns of numbers; a line without any number is one of names too."""
-    cells = [cell.strip() for cell in first]
+    cells, *below = [[with_point(cell.strip(), delimiter) for cell in row] for row in (first, *body)]
     if not any(is_number(cell) for cell in cells):
         return any(cells)
-    columns = zip(*body, strict=False)
     return any(
-        cell not in MISSING and not is_number(cell) and all(below.strip() in MISSING or is_number(below) for below in column)
-        for cell, column in zip(cells, columns, strict=False)
+        cell not in MISSING and not is_number(cell) and all(other in MISSING or is_number(other) for other in column)
+        for cell, column in zip(cells, zip(*below, strict=False), strict=False)
     )
 
 
@@ -201,10 +199,8 @@ def _numbers(cells: tuple[str, ...]) -> NDArray[np.float64] | None:
     return found if exact and "_" not in "".join(cells) else None
 
 
-def _typed(column: Words, comma: bool) -> Column:
-    """What the words of a column are, if all are of one kind: whole numbers, numbers, true and false, dates. `comma`: as the point
-    in numbers.
-    """
+def _typed(column: Words, delimiter: str) -> Column:
+    """What the words of a column are, if all are of one kind: whole numbers, numbers, true and false, dates."""
     values = column.values
     if not values:
         return np.full(len(column), np.nan)
@@ -214,10 +210,9 @@ def _typed(column: Words, comma: bool) -> Column:
             if kind.min <= min(whole) and max(whole) <= kind.max:
                 return _filled(column, np.array(whole, dtype=kind.dtype))
         return column
-    if all(map(is_number, values)):
-        return _filled(column, np.array([float(value) for value in values]))
-    if comma and all(is_number(value.replace(",", ".")) for value in values):
-        return _filled(column, np.array([float(value.replace(",", ".")) for value in values]))
+    points = [with_point(value, delimiter) for value in values]
+    if all(map(is_number, points)):
+        return _filled(column, np.array([float(value) for value in points]))
     if {value.lower() for value in values} <= {"true", "false"}:
         return _filled(column, np.array([value.lower() == "true" for value in values]))
     dates = [_date(value) for value in values]

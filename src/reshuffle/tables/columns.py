@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from reshuffle.tables.table import Column, Table, Words, listed, missing
+from reshuffle.tables.table import Column, Table, Words, is_number, listed, missing
 from reshuffle.vectors import Vector
 
 # A word is rare in fewer than 10 rows, or than 1 row in 100 of a small table: what so few rows say of it would be chance.
@@ -222,6 +222,7 @@ class Columns:
     def to_dict(self) -> dict[str, Any]:
         kinds = {kind: word for word, kind in _KINDS.items()}
         inputs = [{"kind": kinds[type(entry)], **asdict(entry)} for entry in self.inputs]
+        inputs = [{**entry, "values": list(entry["values"])} if "values" in entry else entry for entry in inputs]
         return {"target": self.target, "header": self.header, "dropped": list(self.dropped), "inputs": inputs}
 
     @classmethod
@@ -281,10 +282,15 @@ def _place(table: Table, name: str) -> Place:
 
 
 def _numbers(column: Column, place: Place) -> Vector:
-    if isinstance(column, Words) or column.dtype.kind == "M":
+    if isinstance(column, Words) and column.values:
+        strange = np.array([not is_number(word) for word in column.values])
+        row = int(np.argmax((strange if strange.any() else ~strange)[column.codes] & (column.codes >= 0)))
+        raise ValueError(f"{place(row)}: {column.values[column.codes[row]]!r} is text, and the model was trained on numbers")
+    if isinstance(column, Words):
+        return np.full(len(column), np.nan)
+    if column.dtype.kind == "M":
         row = int(np.argmin(missing(column)))
-        found = column.values[column.codes[row]] if isinstance(column, Words) else str(column[row])
-        raise ValueError(f"{place(row)}: {found!r} is not a number, and the model was trained on numbers")
+        raise ValueError(f"{place(row)}: {str(column[row])!r} is a date, and the model was trained on numbers")
     values = np.asarray(column, dtype=np.float64)
     infinite = np.isinf(values)
     if infinite.any():
@@ -300,7 +306,7 @@ def _days(column: Column, first: str, place: Place) -> Vector:
     if isinstance(column, Words) or column.dtype.kind != "M":
         row = int(np.argmin(absent))
         found: Any = column.values[column.codes[row]] if isinstance(column, Words) else column[row].item()
-        raise ValueError(f"{place(row)}: {found!r} is not a date, and the model was trained on dates (2024-01-31)")
+        raise ValueError(f"{place(row)}: {found!r} is no date, and the model was trained on dates, like 2024-01-31")
     days: Vector = (column - np.datetime64(first, "us")) / np.timedelta64(1, "D")
     return days
 
@@ -336,14 +342,6 @@ def _told(table: Table, inputs: list[Input]) -> Iterable[str]:
     gaps = [entry.name for entry in inputs if isinstance(entry, Numbers) and entry.missing]
     if gaps:
         yield f"missing numbers become the mean, and a column says where, (missing): {listed(gaps)}"
-
-
-def is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell  # which Python allows between digits
 
 
 def _texts(values: Any) -> bool:

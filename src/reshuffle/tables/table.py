@@ -91,3 +91,11 @@ def listed(names: Iterable[str], most: int = 5) -> str:
     """Some names, and how many more there are."""
     known = list(names)
     return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
+
+
+def is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell  # which Python allows between digits
