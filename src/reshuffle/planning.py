@@ -211,7 +211,7 @@ def plan(
     eps : the gap f - min f to reach.
     permutations : random orders that the constants are measured over, for each batch size.
     optimum : what `theory.measure(problem)` returns; measured if not given.
-    feature_names : names of the columns, for the warnings.
+    feature_names : names of the columns, for the warnings; those of the problem if not given.
     """
     check_eps(eps)
     return plan_from(survey(problem, permutations=permutations, seed=seed, optimum=optimum), eps=eps, feature_names=feature_names)
@@ -240,7 +240,8 @@ def survey(problem: Problem, *, permutations: int, seed: int, optimum: Optimum |
 def plan_from(found: Survey, *, eps: float, feature_names: Sequence[str] | None = None) -> Plan:
     problem, choices = found.problem, found.choices(eps)
     best, prior = recommend(choices), found.prior(eps)
-    warnings = look_at(problem, batch_size=best.batch_size, epochs=best.epochs, eps=eps, feature_names=feature_names)
+    names = problem.feature_names if feature_names is None else feature_names
+    warnings = look_at(problem, batch_size=best.batch_size, epochs=best.epochs, eps=eps, feature_names=names)
     return Plan(
         n=problem.n,
         d=problem.d,
