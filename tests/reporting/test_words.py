@@ -202,7 +202,13 @@ def test_cards_in_every_case(report):
         "The step is 2 times as large as the textbook step, which knows the data only by its largest row; the same promise takes 3 "
         "times fewer epochs."
     )
-    assert told["order_matters"] == "In the order of the file the same promise takes 2.5 times as many epochs."
+    for ratio, noise in (
+        (None, ""),
+        (40.0, "; its discrepancy is 40 times that of a random order"),
+        (1.0, "; its discrepancy is that of a random order"),
+    ):
+        order = card(report, accuracy, replace(choice, discrepancy_in_file_order=ratio))["order_matters"]
+        assert order == f"In the order of the file the same promise takes 2.5 times as many epochs{noise}."
     same = card(report, accuracy, replace(choice, textbook_step=4.0, textbook_epochs=100))
     assert same["textbook"] == "The textbook step, which knows the data only by its largest row, is the same here."
     assert "and earlier theory (Mishchenko, Khaled, Richtárik 2020, batch size 1) after " in told["evaluations"]
@@ -223,6 +229,20 @@ def test_cards_in_every_case(report):
     from_python = replace(report, source=())
     assert again(from_python) is None
     assert card(from_python, accuracy, option)["command"].startswith("rs.minimize(")
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (None, None),
+        (1, "No shuffle buffer is needed"),
+        (60, "has to hold 60 of the 80 rows to be"),
+        (80, "has to hold all 80 rows to be"),
+    ],
+)
+def test_the_sentence_on_a_buffer(report, rows, said):
+    told = sentences.buffer(replace(report, plan=replace(report.plan, smallest_buffer=rows)))
+    assert told is None if said is None else said in told
 
 
 def test_the_practical_step_says_that_nothing_is_promised(report):

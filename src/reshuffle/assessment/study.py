@@ -26,6 +26,7 @@ from reshuffle.wording import count
 EPS = 1e-3  #: the gap that promises are for, if nothing is said
 DRAWS = 32  #: orders over which the mean of the discrepancy is taken
 _NEAR = 3.0  # times the gap that random orders end at: a few runs cannot tell gaps apart that are closer
+WITHIN = 1.1  #: times the promised epochs of a random order: what the least shuffling may cost
 _PRECISION = 1.05  # of the parameter that `smallest` finds: the orders that are drawn decide more than the next digit does
 
 
@@ -225,8 +226,12 @@ class Study:
             raise ValueError(f"within={within!r} must be more than 1: 1.1 allows 10 % more epochs than a random order")
 
     def smallest(self, family: str, within: float, eps: float | None) -> Smallest:
-        """By bisection. At the end where orders are random it is known to do."""
         self.check_search(family, within)
+        parameter, tried = self.search(family, within, eps)
+        return Smallest(family, self.problem.n, parameter, within, eps, self.assess(f"{family}:{parameter}"), tried)
+
+    def search(self, family: str, within: float, eps: float | None) -> tuple[int, tuple[Tried, ...]]:
+        """By bisection. At the end where orders are random it is known to do."""
         n, turned, tried = self.problem.n, FAMILIES[family], dict[int, Tried]()
 
         def does(parameter: int) -> bool:
@@ -241,8 +246,7 @@ class Study:
         while max(good, bad) > min(good, bad) + 1 and max(good, bad) > _PRECISION * min(good, bad):
             middle = min(max(round(exp(0.5 * (log(good) + log(bad)))), min(good, bad) + 1), max(good, bad) - 1)
             good, bad = (middle, bad) if does(middle) else (good, middle)
-        found = tuple(tried[parameter] for parameter in sorted(tried))
-        return Smallest(family, n, good, within, eps, self.assess(f"{family}:{good}"), found)
+        return good, tuple(tried[parameter] for parameter in sorted(tried))
 
 
 def _running_mean(values: Vector, window: int) -> Vector:
