@@ -42,7 +42,7 @@ def shuffled_sgd(A, y, loss, permutations, b, steps, x0, *, weights=None, alpha=
     shrunk = np.r_[np.ones(A.shape[1]), np.zeros(int(intercept))]
     x, duals, ends = np.array(x0, dtype=float), np.zeros(n), []
     for permutation, step in zip(permutations, steps, strict=True):
-        for start in range(0, n, b):
+        for start in range(0, len(permutation), b):
             batch = permutation[start : start + b]
             for j in batch:
                 duals[j] = loss.derivative(rows[j] @ x, y[j], loss.parameter)

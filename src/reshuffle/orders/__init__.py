@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle.orders import naming
+from reshuffle.orders import kernels, naming
 from reshuffle.orders.naming import Family, Parameter, Scheme
-from reshuffle.orders.prefixes import discrepancy
+from reshuffle.orders.prefixes import discrepancy, sketch
 from reshuffle.orders.schemes import SAME, SCHEMES
 from reshuffle.orders.schemes import as_stored as _as_stored
 from reshuffle.orders.streams import generator, permutation
+from reshuffle.validation import whole_number as _whole_number
 
 if TYPE_CHECKING:
     from reshuffle.assessment import assess, smallest
+    from reshuffle.orders.sampler import OrderSampler
 
 __all__ = [
     "NAMES",
@@ -38,7 +40,9 @@ __all__ = [
     "generator",
     "make_order",
     "permutation",
+    "sketch",
     "smallest",
+    "torch_sampler",
 ]
 
 Permutations = Iterator[ArrayLike]
@@ -155,24 +159,52 @@ def make_order(order: str | ArrayLike | Permutations | Order, n: int, seed: int)
         return Order("iterator", n, seed, _ITERATOR, iterator=order)
     if isinstance(order, list | tuple | np.ndarray) and len(order) and np.ndim(order[0]) == 1:
         return Order("listed", n, seed, _LISTED, given=np.array([_as_permutation(each, n) for each in order]))
-    return Order("given", n, seed, _GIVEN, given=_as_permutation(order, n))
+    return Order("given", n, seed, _GIVEN, given=_as_permutation(order, n).copy())  # the caller's may change
+
+
+def torch_sampler(
+    order: str | ArrayLike | Order,
+    n: int,
+    *,
+    seed: int = 0,
+    rank: int = 0,
+    num_replicas: int = 1,
+    drop_last: bool = False,
+) -> "OrderSampler":
+    """A sampler for PyTorch's DataLoader that visits n samples in this order. Each new pass over it is the next epoch; nothing has
+    to be called for that, and `set_epoch` is there for those who do.
+
+    order : a name, a permutation array, a list of them or an `Order`.
+    seed : of random orders, the same on all ranks.
+    rank : of this process, in 0..num_replicas-1. Every rank takes each num_replicas-th sample of the one order.
+    num_replicas : how many processes train together.
+    drop_last : where they cannot share an epoch evenly, leave out what is over; if not, the first samples come again.
+
+    `state_dict()` and `load_state_dict(state)` go on in the midst of an epoch. Needs torch.
+    """
+    from reshuffle.orders.sampler import OrderSampler
+
+    n, seed = _whole_number("n", n, 1), _whole_number("seed", seed, 0)
+    num_replicas = _whole_number("num_replicas", num_replicas, 1)
+    rank = _whole_number("rank", rank, 0, num_replicas - 1, "of the last rank")
+    rule = make_order(order, n, seed)
+    if not rule.repeatable:
+        raise ValueError("order is an iterator, which has no epochs to go back to; use a name, an array or a list of arrays")
+    return OrderSampler(rule, rank, num_replicas, drop_last)
 
 
 def _as_permutation(order: Any, n: int) -> NDArray[np.int64]:
     given: NDArray[Any] = np.asarray(order)
     if given.shape != (n,):
         raise ValueError(f"order has shape {given.shape}; a permutation of the {n} rows has shape ({n},)")
-    if not _whole(given, n) or not (np.bincount(given.astype(np.int64), minlength=n) == 1).all():
+    rows = np.ascontiguousarray(given, dtype=np.int64) if given.dtype.kind in "iu" else None
+    if rows is None or not kernels.is_permutation(rows):
         raise ValueError(f"order is not a permutation: it must hold each of the integers 0..{n - 1} once")
-    return given.astype(np.int64)
+    return rows
 
 
 def _as_rows(order: Any, n: int) -> NDArray[np.int64]:
     given: NDArray[Any] = np.asarray(order)
-    if given.ndim != 1 or not given.size or not _whole(given, n):
+    if given.ndim != 1 or not given.size or given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= n:
         raise ValueError(f"order gave what is no list of rows: it must hold some of the integers 0..{n - 1}")
-    return given.astype(np.int64)
-
-
-def _whole(given: NDArray[Any], n: int) -> bool:
-    return given.dtype.kind in "iu" and (given.size == 0 or bool(given.min() >= 0 and given.max() < n))
+    return np.ascontiguousarray(given, dtype=np.int64)

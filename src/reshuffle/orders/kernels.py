@@ -1,5 +1,5 @@
 """The compiled loops behind the orders. Random numbers are splitmix64 of a start and a counter (Steele, Lea, Flood 2014), so that a
-loop needs no state but its own place, and every machine draws the same. Counters go up to 2^32, and so do rows.
+loop needs no state but its own place, and every machine draws the same. There may be up to 2^32 rows.
 """
 
 from typing import Any
@@ -85,10 +85,32 @@ def sort_by_key(start: Any, bits: int, order: Any) -> None:
 
 
 @jit()
+def is_permutation(order: Any) -> bool:
+    """Whether each of 0..n-1 is there once."""
+    seen = np.zeros(order.size, dtype=np.uint8)
+    for row in order:
+        if row < 0 or row >= order.size or seen[row]:
+            return False
+        seen[row] = 1
+    return True
+
+
+@jit()
 def draw(start: Any, n: int, out: Any) -> None:
     """Rows of 0..n-1, each drawn from all of them."""
     for p in range(out.size):
         out[p] = _below(start, p, n)
+
+
+@jit()
+def signs(start: Any, first: int, out: Any) -> None:
+    """Rows first, first + 1, ... of a matrix of random signs, 64 of them from one number."""
+    rows, columns = out.shape
+    numbers = (columns + 63) // 64
+    for i in range(rows):
+        for j in range(columns):
+            z = _bits(start, (first + i) * numbers + j // 64)
+            out[i, j] = 1.0 if (z >> np.uint64(j % 64)) & np.uint64(1) else -1.0
 
 
 @jit()
@@ -102,13 +124,15 @@ def shuffle_within(start: Any, bounds: Any, values: Any) -> None:
 
 
 @jit()
-def join(source: Any, begins: Any, ends: Any, out: Any) -> None:
-    """The pieces source[begins[j] : ends[j]], one after the other."""
+def join(source: Any, bounds: Any, order: Any, out: Any, ends: Any) -> None:
+    """The pieces source[bounds[j] : bounds[j + 1]] in this order of j; `ends` is 0, then where each of them ends."""
     p = 0
-    for j in range(begins.size):
-        for i in range(begins[j], ends[j]):
+    ends[0] = 0
+    for k in range(order.size):
+        for i in range(bounds[order[k]], bounds[order[k] + 1]):
             out[p] = source[i]
             p += 1
+        ends[k + 1] = p
 
 
 @jit()

@@ -61,6 +61,13 @@ def _windows(label: str, n: int, rows: int) -> Scheme:
     return Scheme(label, draw, fixed=rows == 1, uniform=rows == n)
 
 
+def _joined(rows: Integers, bounds: Integers, order: Integers) -> tuple[Integers, Integers]:
+    """The pieces rows[bounds[j] : bounds[j + 1]] in this order of j, and where each of them begins; n last."""
+    out, ends = np.empty_like(rows), np.empty_like(bounds)
+    kernels.join(rows, bounds, order, out, ends)
+    return out, ends
+
+
 def _every(size: int, n: int) -> Integers:
     """0, size, 2 size, ..., n."""
     return np.append(np.arange(0, n, size), n)
@@ -68,13 +75,8 @@ def _every(size: int, n: int) -> Integers:
 
 def _blocks(label: str, n: int, rows: int, window: int) -> Scheme:
     def draw(n: int, seed: int, epoch: int) -> Integers:
-        begins = permutation(-(-n // rows), seed, epoch) * rows
-        ends, out = np.minimum(begins + rows, n), np.empty(n, dtype=np.int64)
-        kernels.join(np.arange(n), begins, ends, out)
-        if not window:
-            return out
-        last = np.append(0, np.cumsum(ends - begins))
-        return _shuffled_within(out, np.append(last[:-1:window], n), seed, epoch)
+        out, ends = _joined(np.arange(n), _every(rows, n), permutation(-(-n // rows), seed, epoch))
+        return _shuffled_within(out, np.append(ends[:-1:window], n), seed, epoch) if window else out
 
     return Scheme(label, draw, fixed=rows == n and not window, uniform=rows == 1 or window * rows >= n)
 
@@ -95,7 +97,7 @@ def _read(
     """
     bounds, order = _shard_bounds(n, shards), permutation(shards, seed, epoch)
     numbers = order if own else np.arange(shards)
-    shares = [order[numbers % workers == w] for w in range(workers)]
+    shares = [order[numbers % workers == w] for w in range(workers)] if workers > 1 else [order]
     places = np.append(0, np.cumsum([np.sum(bounds[mine + 1] - bounds[mine]) for mine in shares]))
     rows = np.empty(n, dtype=np.int64)
     for mine, low, high in zip(shares, places[:-1], places[1:], strict=True):
@@ -140,18 +142,15 @@ def _streaming(
     """Shards in an order that is kept for all epochs are cut into a part for each node; each epoch, the pieces of a node are put in
     a new order, and rows are shuffled inside pieces, or inside blocks of random size, or spread; nodes are then read in turn.
     """
-    kept, bounds = permutation(shards, seed, 0, Stream.RUN), _shard_bounds(n, shards)
-    rows, begins, ends = np.empty(n, dtype=np.int64), bounds[kept], bounds[kept + 1]
-    kernels.join(np.arange(n), begins, ends, rows)
-    laid, parts = np.append(0, np.cumsum(ends - begins)), _shard_bounds(n, nodes)
+    rows, laid = _joined(np.arange(n), _shard_bounds(n, shards), permutation(shards, seed, 0, Stream.RUN))
+    parts = _shard_bounds(n, nodes)
     if twice:
         _shuffled_within(rows, laid, seed, 0, Stream.RUN_WITHIN)
-    cuts = np.union1d(laid, parts)
+    inside = parts[laid[np.searchsorted(laid, parts)] != parts]  # nodes end in the midst of these shards
+    cuts = np.insert(laid, np.searchsorted(laid, inside), inside)
     pieces, first = np.arange(cuts.size - 1), np.searchsorted(cuts, parts)
     _shuffled_within(pieces, first, seed, epoch, Stream.ORDER)
-    out, sizes = np.empty_like(rows), np.diff(cuts)[pieces]
-    kernels.join(rows, cuts[pieces], cuts[pieces + 1], out)
-    ends = np.append(0, np.cumsum(sizes))
+    out, ends = _joined(rows, cuts, pieces)
     low, high = 3 * block // 4, 5 * block // 4
     if not block or spread:
         _shuffled_within(out, ends, seed, epoch)
