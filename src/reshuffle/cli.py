@@ -24,6 +24,7 @@ Source = Annotated[str, typer.Argument(help="A data file (svmlight, csv, parquet
 LossName = Annotated[str, typer.Option(help="unit, squared, logistic, smoothed_hinge, ...; huber:0.5 sets a parameter.")]
 BatchSize = Annotated[int, typer.Option(help="Samples in a step.")]
 OrderName = Annotated[str, typer.Option(help="rr: a new random order each epoch; so: one of them; ig: the order of the file.")]
+RunOrder = Annotated[str, typer.Option(help="rr, so, ig as for constants; balanced: each epoch makes a better one for the next.")]
 Seed = Annotated[int, typer.Option(help="Of the permutations.")]
 Alpha = Annotated[float, typer.Option(help="Weight of the regulariser (alpha/2)|x|².")]
 #: With alpha = 0 the logistic loss has no minimiser on data that can be separated, and a loss with kinks has no theorem with more.
@@ -203,7 +204,7 @@ def order(
 def run(
     path: Source,
     loss: LossName = "logistic",
-    order: OrderName = "rr",
+    order: RunOrder = "rr",
     batch_size: BatchSize = 1,
     epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 50,
     step_size: Annotated[str, typer.Option(help="theory, budget (best for these epochs), or a number.")] = "theory",

@@ -41,6 +41,7 @@ class Trained:
     gap: float | None = None  #: certified: f(x) - min f is at most this; None without a certificate
     relative_gap: float | None = None  #: gap over the decrease from the best constant prediction
     converged: bool = True  #: False where there is a certificate and it did not reach the tolerance
+    following: Any = None  #: the order for one more epoch, where epochs make orders and one more may come
 
 
 @dataclass(frozen=True, eq=False)

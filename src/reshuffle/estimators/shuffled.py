@@ -34,7 +34,9 @@ class _Shuffled(LinearModel):
         loss = super()._checked_loss()
         whole_number("epochs", self.epochs, 1)
         if isinstance(self.order, Iterator):
-            raise ValueError("order is an iterator, which cannot be used twice; use 'rr', 'so', 'ig' or a permutation array")
+            raise ValueError(
+                "order is an iterator, which cannot be used twice; use 'rr', 'so', 'ig', 'balanced' or a permutation array"
+            )
         return loss
 
     def _trainer(self, problem: Problem, seed: int) -> Callable[[Problem, Vector | None, Report | None], Trained]:
@@ -71,7 +73,8 @@ class _Shuffled(LinearModel):
             return 1.0  # rows of zeros do not move x
         if not (self._asks_theory and problem.smoothness is None and problem.alpha > 0.0):
             return step
-        gbar = constants(problem, batch_size=batch_size, order=rule, permutations=1, seed=rule.seed).gbar
+        of = rule if rule.repeatable else "rr"
+        gbar = constants(problem, batch_size=batch_size, order=of, permutations=1, seed=rule.seed).gbar
         rough = solve(problem, tol=1e-2, max_iter=100, seed=rule.seed).x
         distance = float(np.linalg.norm(rough if start is None else rough - start))
         found = theory.step_lipschitz(problem.n, batch_size, epochs=epochs, gbar=gbar, distance=distance)
@@ -90,14 +93,25 @@ class _Shuffled(LinearModel):
             column, report = problem.replace(y=columns.labels(k)), self._report(columns.names[k])
             step = self.step_size(number + 1) if callable(self.step_size) else self.step_size
             step = self._step(step, column, rule, batch_size, 1, starts[k])
-            order: Any = rule.only(number)
+            order: Any = rule.only(number) if rule.repeatable else self._next_order(rule, k)
             run = minimize(column, order=order, batch_size=batch_size, step_size=step, epochs=1, x0=starts[k], average="last")
             record = replace(run.history[0], epoch=number + 1, gap=None)
             if report is not None:
                 report(record)
-            return Trained(run.x, [*histories[k], record], record.step)
+            return Trained(run.x, [*histories[k], record], record.step, following=run.following)
 
         return self._in_threads(train_column, count)
+
+    def _keep(self, trained: list[Trained]) -> None:
+        super()._keep(trained)
+        self._following = [one.following for one in trained]
+
+    def _next_order(self, rule: Order, column: int) -> Order:
+        """That which the call before made for the same number of rows; a random one where there is none."""
+        made = getattr(self, "_following", None)
+        if made is None or made[column] is None or made[column].size != rule.n:
+            return rule
+        return replace(rule, given=made[column])
 
 
 class ShuffledSGDClassifier(_Shuffled, LinearClassifier):
@@ -108,7 +122,7 @@ class ShuffledSGDClassifier(_Shuffled, LinearClassifier):
 
     loss : "logistic", "hinge", "squared_hinge", "smoothed_hinge"; "smoothed_hinge:0.5" sets the parameter; or a `Loss`.
     alpha : weight of the regulariser, which leaves the intercept alone; above 0 there is a certificate.
-    order : "rr", "so", "ig" or a permutation array.
+    order : "rr", "so", "ig", "balanced" or a permutation array.
     batch_size : samples in a step.
     step_size : "theory", "budget", a number, a list or a function of the epoch, as in `minimize`.
     epochs : passes over the data, at most these where alpha > 0.
@@ -147,7 +161,8 @@ class ShuffledSGDClassifier(_Shuffled, LinearClassifier):
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """One epoch over these rows, from where the model stands (zero at first), numbered on in `history_`.
 
-        The first call must name all `classes`. Step, batch size and order are the parameters, and the last iterate is kept. Nothing
+        The first call must name all `classes`. Step, batch size and order are the parameters, and the last iterate is kept. A
+        balanced order goes on where the call before had as many rows, which should then be the same ones. Nothing
         is certified about rows of other calls, so `dual_gap_` is None.
         """
         self._set(self._one_epoch(*self._partial(X, y, classes, sample_weight)))

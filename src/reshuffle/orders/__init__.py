@@ -1,8 +1,8 @@
-"""In which order samples are visited: RR (a new uniform permutation each epoch), SO (one, kept), IG (the file's order), what the
-loaders of known projects do (`schemes`), or permutations of the user's own. A scheme is what has a name; an order is a scheme for n
-samples and a seed.
+"""In which order samples are visited: RR (a new uniform permutation each epoch), SO (one, kept), IG (the file's order), balanced
+(each epoch makes the next), what the loaders of known projects do (`schemes`), or permutations of the user's own. A scheme is what
+has a name; an order is a scheme for n samples and a seed.
 
-The permutation of epoch k depends on the seed and on k alone: see `streams`.
+The permutation of epoch k depends on the seed and on k alone: see `streams`. That of a balanced order depends on the run.
 """
 
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.orders import kernels, naming
+from reshuffle.orders.balancing import balanced
 from reshuffle.orders.naming import Family, Parameter, Scheme
 from reshuffle.orders.prefixes import discrepancy, sketch
 from reshuffle.orders.schemes import SAME, SCHEMES
@@ -35,6 +36,7 @@ __all__ = [
     "Permutations",
     "Scheme",
     "assess",
+    "balanced",
     "describe",
     "discrepancy",
     "generator",
@@ -70,13 +72,14 @@ class Order:
     n: int  #: samples
     seed: int
     scheme: Scheme
-    given: NDArray[np.int64] | None = None  #: the permutation of all epochs, for "given"; a row for each epoch, for "listed"
+    #: the permutation of all epochs, for "given"; a row for each epoch, for "listed"; of the first epoch, for one that is adaptive
+    given: NDArray[np.int64] | None = None
     iterator: Permutations | None = None  #: where the permutation of each epoch comes from, for "iterator"
 
     @property
     def repeatable(self) -> bool:
-        """Whether it can be asked for any epoch at any time; an iterator cannot."""
-        return self.iterator is None
+        """Whether it can be asked for any epoch at any time; an iterator cannot, nor an order that is made while running."""
+        return self.iterator is None and not self.adaptive
 
     @property
     def fixed(self) -> bool:
@@ -88,7 +91,7 @@ class Order:
         """How many permutations there are: one for a fixed order, those of a list; None where every epoch may have another."""
         if self.fixed:
             return 1
-        return len(self.given) if self.given is not None else None
+        return len(self.given) if self.given is not None and not self.adaptive else None
 
     @property
     def uniform(self) -> bool:
@@ -100,6 +103,11 @@ class Order:
         """Whether an epoch visits each sample once. If not, some come twice or never, and no theorem speaks of it."""
         return self.scheme.permutes
 
+    @property
+    def adaptive(self) -> bool:
+        """Whether each epoch of a run makes the permutation of the next."""
+        return self.scheme.adaptive
+
     def permutation(self, epoch: int) -> NDArray[np.int64]:
         """The permutation of an epoch, counted from 0; where the order does not permute, the samples that it visits, in order. An
         iterator gives its next one, whatever the epoch.
@@ -109,7 +117,9 @@ class Order:
                 return _as_permutation(next(self.iterator), self.n)
             except StopIteration:
                 raise ValueError(f"order gave {epoch} permutations; epoch {epoch + 1} needs one more") from None
-        if self.fixed:
+        if self.adaptive and epoch > 0:
+            raise ValueError(f"order={self.name!r} is made while a run goes on; only its first permutation can be asked for")
+        if self.fixed or self.adaptive:
             return self._first
         if self.given is None:
             return self._draw(epoch)

@@ -47,19 +47,17 @@ def discrepancy(
         is then estimated, without bias and with a relative standard error of at most sqrt(2 / columns).
     centre : take the mean off the gradients first, where x is no minimiser and they do not sum to zero.
     """
-    from reshuffle.orders import make_order
-
     if x is None:
         g = _stacked(gradients) if columns is None else sketch(gradients, columns, seed=seed)  # type: ignore[arg-type]
         if centre:
             g = g - g.mean(axis=0)
-        permutation = make_order(order, len(g), seed).permutation(0)
+        permutation = _first(order, len(g), seed)
         squares = np.sum(np.cumsum(g[permutation], axis=0) ** 2, axis=1)
     else:
         if columns is not None or centre:
             raise ValueError(f"columns={columns} and centre={centre} are for gradients; those of a problem at x are all at hand")
         problem: Any = gradients
-        permutation = make_order(order, problem.n, seed).permutation(0)
+        permutation = _first(order, problem.n, seed)
         squares = problem.prefix_norms(starting_point(x, getattr(problem, "dimension", np.size(x)), "x"), permutation)
     return from_prefixes(squares, whole_number("batch_size", batch_size, 1, squares.size, "samples"))
 
@@ -106,6 +104,15 @@ def _chunks(gradients: "ArrayLike | Iterator[ArrayLike]") -> Iterator[Vector]:
         yield g
     if width is None:
         raise ValueError("gradients is an iterator that gave nothing; it must give chunks of rows, one row a sample")
+
+
+def _first(order: "str | ArrayLike | Order", n: int, seed: int) -> Any:
+    from reshuffle.orders import make_order
+
+    rule = make_order(order, n, seed)
+    if rule.adaptive:
+        raise ValueError(f"order={rule.name!r} is made while a run goes on; pass a permutation, such as the run's `following`")
+    return rule.permutation(0)
 
 
 def from_prefixes(squares: Vector, batch_size: int) -> float:

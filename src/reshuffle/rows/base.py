@@ -12,6 +12,7 @@ Neither n x n matrix is formed, except where n is so small against the data that
 """
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from reshuffle.rows.memory import MemoryRows
 
 Integers = NDArray[np.integer[Any]]
+Positions = NDArray[np.int64]
 
 # Forming the Gram matrix costs about n products of level 3 speed, which permutations then share. How many there are must not
 # enter: it would change how sums round.
@@ -199,6 +201,19 @@ class Rows(ABC):
             block.sgd_epoch(None, labels[here], weights[here], step, x, seen)
             dual[here] = seen
 
+    def balanced_epoch(self, visit: Positions, labels: Vector, weights: Vector, step: Step, x: Vector, dual: Vector) -> Positions:
+        """`sgd_epoch`, which also makes the order of the next epoch: see `kernels.sgd_epoch`."""
+        walk, following = np.zeros(self.dimension), np.empty_like(visit)
+        for place, block in self._blocks(visit, math.lcm(2, step.batch_size)):  # no pair is torn apart
+            here, seen = visit[place], np.empty(block.n)
+            own = here[block.balanced_pass(labels[here], weights[here], step, x, seen, walk)]
+            dual[here] = seen
+            first, last = place.start // 2, visit.size - place.start // 2  # blocks fill the next order from both ends
+            front = (block.n + 1) // 2
+            following[first : first + front] = own[:front]
+            following[last - own[front:].size : last] = own[front:]
+        return following
+
     def sdca_epoch(
         self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, dual: Vector
     ) -> None:
@@ -229,6 +244,16 @@ class Rows(ABC):
         out = np.empty(order.size)
         for place, block in self._blocks(order):
             out[place] = block.prefix_pass(u[order[place]], along_c[order[place]], S, sums)
+        return out
+
+    def balanced_signs(self, order: Integers, u: Vector, along_c: Vector, c_square: float) -> NDArray[np.bool_]:
+        """For each position of the order, whether the balanced walk over u_i a_i + c adds there or takes away: see
+        `kernels.sign_pass`. c is given as in `prefix_norms`.
+        """
+        S, sums = np.zeros(self.dimension), np.array([0.0, 0.0, 0.0, c_square])
+        out = np.empty(order.size, dtype=np.bool_)
+        for place, block in self._blocks(order):
+            out[place] = block.sign_pass(u[order[place]], along_c[order[place]], S, sums)
         return out
 
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from reshuffle.rows import kernels
-from reshuffle.rows.base import DualStep, Integers, Rows, Step
+from reshuffle.rows.base import DualStep, Integers, Positions, Rows, Step
 from reshuffle.vectors import Vector
 
 DENSE_TYPES = (np.uint8, np.int8, np.uint16, np.int16, np.float16, np.float32, np.float64)
@@ -136,7 +136,19 @@ class MemoryRows(Rows):
 
     def sgd_epoch(self, visit: Integers | None, labels: Vector, weights: Vector, step: Step, x: Vector, dual: Vector) -> None:
         order, scattered = (self._everything, False) if visit is None else (visit, True)
-        kernels.sgd_epoch(self.A, labels, weights, order, scattered, *step, x, self.intercept, dual)
+        kernels.sgd_epoch(self.A, labels, weights, order, scattered, *step, x, self.intercept, dual, None, None)
+
+    def balanced_epoch(self, visit: Positions, labels: Vector, weights: Vector, step: Step, x: Vector, dual: Vector) -> Positions:
+        following = np.empty_like(visit)
+        walk = np.zeros(self.dimension)
+        kernels.sgd_epoch(self.A, labels, weights, visit, True, *step, x, self.intercept, dual, walk, following)
+        return following
+
+    def balanced_pass(self, labels: Vector, weights: Vector, step: Step, x: Vector, dual: Vector, walk: Vector) -> Positions:
+        """`balanced_epoch` over these rows as they lie, going on from x and the walk."""
+        following = np.empty_like(self._everything)
+        kernels.sgd_epoch(self.A, labels, weights, self._everything, False, *step, x, self.intercept, dual, walk, following)
+        return following
 
     def sdca_epoch(
         self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, dual: Vector
@@ -152,6 +164,17 @@ class MemoryRows(Rows):
         """`prefix_norms` over these rows as they lie, going on from S and sums."""
         out = np.empty(self.n)
         kernels.prefix_pass(self.A, float(self.intercept), self._everything, False, u, along_c, S, sums, out)
+        return out
+
+    def balanced_signs(self, order: Integers, u: Vector, along_c: Vector, c_square: float) -> NDArray[np.bool_]:
+        S, sums, out = np.zeros(self.d), np.array([0.0, 0.0, 0.0, c_square]), np.empty(order.size, dtype=np.bool_)
+        kernels.sign_pass(self.A, float(self.intercept), order, True, u, along_c, S, sums, out)
+        return out
+
+    def sign_pass(self, u: Vector, along_c: Vector, S: Vector, sums: Vector) -> NDArray[np.bool_]:
+        """`balanced_signs` over these rows as they lie, going on from S and sums."""
+        out = np.empty(self.n, dtype=np.bool_)
+        kernels.sign_pass(self.A, float(self.intercept), self._everything, False, u, along_c, S, sums, out)
         return out
 
     def ordered_pass(self, scale: Vector, v: Vector, first: int, batch_size: int, state: Vector) -> Vector:

@@ -1,15 +1,17 @@
 """The guarantee next to the run: what was reached, what the theorems promised, and what the theory before them would have."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import inf, isfinite
 from typing import Any, Self
 
 from reshuffle.evidence import constants_for, gather
 from reshuffle.finite_sum import FiniteSum
 from reshuffle.optimum import Optimum
+from reshuffle.orders.prefixes import of_epochs
 from reshuffle.problem import Problem
 from reshuffle.records import finite
 from reshuffle.solver.run import Run
+from reshuffle.solver.shuffled import orders_of
 from reshuffle.spectral import Constants
 from reshuffle.theory import in_words, prior_bound, smallest_bound, theorems_for
 
@@ -38,6 +40,7 @@ class Guarantee:
         those of the run if it has them, and are computed if not.
 
         In the order of a run that has ended nothing is left to chance: its discrepancy is measured, which takes as long as the run.
+        An order that was made while running is made again, which takes as long once more.
         """
         rule, epochs, sum_of_any = run.rule, len(run.history), isinstance(problem, FiniteSum)
         theorems = theorems_for(None if sum_of_any else problem, rule)  # type: ignore[arg-type]
@@ -46,6 +49,9 @@ class Guarantee:
         found = constants or run.constants or constants_for(problem, rule, run.batch_size)
         # The probability is that of all epochs that were allowed: how many there were, the orders may have decided.
         facts = gather(problem, rule, found, optimum, epochs=run.allowed, visited=epochs)
+        if rule.adaptive and isinstance(problem, Problem) and facts.smooth is not None:
+            visited = replace(rule, iterator=orders_of(problem, run))
+            facts = replace(facts, discrepancy=of_epochs(problem, optimum.x, visited, run.batch_size, epochs))
         best = smallest_bound(offered, facts, run.steps, run.average)
         known = facts.textbook()
         before = prior_bound(facts, epochs, "RR" if rule.uniform else "IG") if rule.permutes else None

@@ -3,6 +3,9 @@
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from reshuffle import __version__
 from reshuffle.epoch import Epoch
 from reshuffle.frames import frame
@@ -29,6 +32,8 @@ class Run:
     rule: Order = field(repr=False)  #: the order as an object
     relative_gap: float | None = None  #: certified, as `tol` has it; None where no tol was asked for
     constants: Constants | None = field(repr=False, default=None)  #: where they were needed for the steps
+    start: Vector | None = field(repr=False, default=None)  #: where it began; None for a sum of any functions
+    following: NDArray[np.int64] | None = field(repr=False, default=None)  #: the order of one more epoch, where the run makes them
     version: str = __version__
 
     @property

@@ -6,14 +6,14 @@ scatters are copied once into that order, if their storage gains from that.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.duality import duality_gap
 from reshuffle.epoch import Epoch
@@ -85,7 +85,8 @@ def minimize(
     tol : stop when (f - min f) / (f of the best constant prediction - min f) is certified to be at most this; needs alpha > 0.
     x0 : where to start; zero if not given.
     seed : of the random orders.
-    order : "rr", "so", "ig", a permutation array, or a list or an iterator that gives a permutation for each epoch.
+    order : "rr", "so", "ig", "balanced" (each epoch makes an order for the next, better than a random one), a permutation array, or
+        a list or an iterator that gives a permutation for each epoch.
     step_size : a number, a list with one for each epoch, a function of the epoch (from 1), or
         "theory": the largest step that the theorem for this order, batch size and loss allows (for a Lipschitz loss, the best one
         for these epochs, which needs the optimum);
@@ -104,7 +105,7 @@ def minimize(
     batch_size = whole_number("batch_size", batch_size, 1, problem.n, "rows of the data")
     evaluate_every = whole_number("evaluate_every", evaluate_every, 1)
     rule = make_order(order, problem.n, seed)
-    if checkpoint is not None and not rule.repeatable:
+    if checkpoint is not None and rule.iterator is not None:
         raise ValueError("a run over an iterator of permutations cannot be resumed; leave out checkpoint, or give an order by name")
     x = starting_point(x0, problem.dimension)
     mu = 0.0 if problem.fit_intercept else problem.alpha
@@ -143,7 +144,8 @@ def minimize(
 
     def finished(record: Epoch) -> bool:
         if saved is not None:
-            saved.save({"x": x, "dual": dual, "total": mean.total, "weight": np.array(mean.weight)}, history)
+            made = {} if sweep.following is None else {"following": sweep.following}
+            saved.save({"x": x, "dual": dual, "total": mean.total, "weight": np.array(mean.weight), **made}, history)
         if callback is not None:
             callback(record)
         return reached(record)
@@ -153,6 +155,7 @@ def minimize(
         if stored is not None:
             arrays, history[:] = stored
             x[:], dual[:], mean.total, mean.weight = arrays["x"], arrays["dual"], arrays["total"], float(arrays["weight"])
+            sweep.following = arrays.get("following")
         if not (history and reached(history[-1])):
             run_epochs(x, steps, mean, history, lambda epoch, step: sweep.run(epoch, step, x, dual), evaluate, finished)
     return Run(
@@ -165,6 +168,8 @@ def minimize(
         allowed=epochs,
         relative_gap=relative_gap(history[-1]),
         rule=rule,
+        start=start,
+        following=sweep.following,
         constants=constants,
     )
 
@@ -186,6 +191,7 @@ class Sweep:
         self._derivative = compiled(problem.loss, "derivative")
         self._rows, self._labels, self._weights = problem.rows, problem.labels, problem.sample_weight
         self._kept: Any = None  # the order that the rows lie in
+        self.following = order.permutation(0) if order.adaptive else None  #: the order of the next epoch, where a run makes it
         if order.fixed and order.permutes:
             permutation = order.permutation(0)
             if np.array_equal(permutation, np.arange(problem.n)):
@@ -200,12 +206,24 @@ class Sweep:
         """
         problem = self._problem
         how = Step(self._batch_size, step, problem.alpha, self._derivative, problem.loss.parameter)
+        if self.following is not None:
+            self.following = self._rows.balanced_epoch(self.following, self._labels, self._weights, how, x, dual)
+            return
         if self._kept is None:
             self._rows.sgd_epoch(self._order.permutation(epoch), self._labels, self._weights, how, x, dual)
             return
         seen = np.empty(problem.n)
         self._rows.sgd_epoch(None, self._labels, self._weights, how, x, seen)
         dual[self._kept] = seen
+
+
+def orders_of(problem: Problem, run: Run) -> Iterator[NDArray[np.int64]]:
+    """The permutation of each epoch of a run that made them, by running it again: they are too large to be kept."""
+    sweep, x, dual = Sweep(problem, run.rule, run.batch_size), starting_point(run.start, problem.dimension), np.zeros(problem.n)
+    for epoch, step in enumerate(run.steps):
+        if sweep.following is not None:
+            yield sweep.following
+        sweep.run(epoch, step, x, dual)
 
 
 def run_epochs(

@@ -47,6 +47,11 @@ def minimize_sum(
     seed = whole_number("seed", seed, 0)
     batch_size = whole_number("batch_size", batch_size, 1, total.n, "functions of the sum")
     rule = make_order(order, total.n, seed)
+    if rule.adaptive:
+        raise ValueError(
+            f"order={rule.name!r} needs the gradient of every sample, and grad is asked for the sum over a batch; use 'rr', or "
+            "minimize for a linear predictor"
+        )
     x = starting_point(x0, np.asarray(x0).size)
     mean = Average(average, epochs, x.size)
     known = None if optimum is None else total.optimum(optimum, x)

@@ -83,9 +83,10 @@ def constants(
     if not 1e-12 <= tol < 1.0:
         raise ValueError(f"tol={tol!r} must be at least 1e-12 and less than 1")
     rule = make_order(order, problem.n, seed)
-    if rule.iterator is not None:
+    if not rule.repeatable:
+        what = f"{rule.name!r} is made while a run goes on" if rule.adaptive else "is an iterator of permutations"
         raise ValueError(
-            "order is an iterator of permutations; constants belong to known orders or random ones: pass a list of arrays or 'rr'"
+            f"order {what}; constants belong to known orders or random ones: pass the permutation, a list of them, or 'rr'"
         )
     requested = rule.count or permutations
 
