@@ -142,11 +142,11 @@ def at_practical(report: Report) -> str:
 
 
 def _orders(curves: tuple[Curve, ...]) -> str:
-    """How the other two orders did against the first."""
+    """How the other orders did against the first."""
     fates = [_fate(curve, curves[0].gaps[-1]) for curve in curves[1:]]
     if all(fate.endswith("as low") for fate in fates):
-        return "; the other two orders end as low"
-    return f"; {' and '.join(fates)}"
+        return "; the other orders end as low"
+    return f"; {', '.join(fates[:-1])} and {fates[-1]}"
 
 
 def _fate(curve: Curve, reached: float | None) -> str:
