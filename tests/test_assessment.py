@@ -167,8 +167,24 @@ def test_a_scheme_that_does_not_visit_each_row_once_is_measured_and_promised_not
     assert a.promised is None
     assert np.isnan(a.discrepancy)
     assert a.measured.gap > 0
-    assert "no theorem covers it; after 4 epochs" in a.advice
+    assert "as an epoch does not visit each row once, but after 4 epochs" in a.advice
     assert "–" in str(a)
+
+
+def test_orders_that_a_run_makes_are_those_of_the_last_quarter_of_one(ragged):
+    X, y, problem, optimum = ragged
+    a = rs.orders.assess(problem, "balanced", batch_size=4, optimum=optimum, epochs=6, seeds=1, seed=SEED)
+    short, whole = (
+        rs.minimize(problem, order="balanced", batch_size=4, step_size=a.measured.step_size, epochs=k, seed=SEED) for k in (4, 5)
+    )
+    g = gradients(X, y, problem, optimum.x)
+    want = [discrepancy_over_rr(g, run.following, 4) for run in (short, whole)]
+    assert a.discrepancy == pytest.approx(np.mean(want), rel=1e-6)
+    assert a.promised is None
+    assert "as its orders are made while a run goes on, but after 6 epochs" in a.advice
+    unmeasured = rs.orders.assess(problem, "balanced", batch_size=4, optimum=optimum, measure=False)
+    assert np.isnan(unmeasured.discrepancy)
+    assert "nothing was measured (measure=False)" in unmeasured.advice
 
 
 def test_without_noise_every_order_is_as_good():
@@ -273,8 +289,9 @@ def entry(promised=1.0, measured=1.0, discrepancy=1.0, **changes):
         (replace(entry(), measured=None, unmeasured="too large"), "Keep it: with", "nothing was measured (too large)"),
         (replace(entry(5.0, 1.0, 25.0), measured=None, unmeasured="x"), "Shuffle more: with", "nothing was measured (x)"),
         (replace(entry(1.0, 1.0, 400.0), measured=None), "Shuffle more if eps is to be smaller", "up to 20 times as many"),
-        (replace(entry(), promised=None), "A shuffle buffer of 9 rows does not visit", "no theorem covers it; after 30 epochs"),
-        (replace(entry(), promised=None, measured=None, unmeasured="x"), "A shuffle", "nothing was measured (x)"),
+        (replace(entry(), promised=None, unpromised="y"), "Keep it: nothing is promised beforehand", "as y, but after 30 epochs"),
+        (replace(entry(5.0, inf), promised=None, unpromised="y"), "Shuffle more: nothing is promised", "as y, but after 30 epochs"),
+        (replace(entry(), promised=None, measured=None, unmeasured="x"), "Nothing is promised", "nothing was measured (x)"),
         (replace(entry(), scheme="rr"), "This is random reshuffling", "compared with"),
     ],
 )  # fmt: skip

@@ -69,6 +69,8 @@ def test_a_journal_is_resumed(tmp_path):
         (["digits", "--loss", "logistic"], "y has 10 classes"),
         (["digits", "--loss", "cubic"], "loss='cubic' is not known"),
         (["digits", "--order", "random"], "order='random' is not known"),
+        (["digits", "--order", "blocks:2000"], "order='blocks:2000': rows=2000 is larger than the 1797 rows of the data"),
+        (["digits", "--order", "distributed:4"], "order='distributed:4' does not visit each of the 1797 rows once an epoch"),
         (["digits", "--tol", "0"], "tol=0.0"),
         (["digits", "--permutations", "many"], "Invalid value for '--permutations'"),
     ],
@@ -101,6 +103,17 @@ def test_run_as_json_holds_what_the_library_returns():
     assert (printed["in_expectation"], printed["failure"]) == (False, 0.0)
     assert 0 <= printed["gap"] <= printed["bound"]
     assert printed["certified_gap"] is None
+
+
+def test_run_takes_what_loaders_do_as_an_order_and_promises_nothing_where_no_theorem_speaks():
+    stdout, _ = run(
+        "run", "breast_cancer", "--order", "shards:8/open:2/buffer:50", "--batch-size", 8, "--epochs", 2, "--alpha", 0.1
+    )
+    assert "for certain (Theorem 6" in stdout
+    words = ["--order", "distributed:8", "--epochs", 2, "--alpha", 0.1]  # of 569 rows
+    stdout, _ = run("run", "breast_cancer", *words, "--step-size", 1e-9)
+    assert "promised     nothing: theorems are about each sample once an epoch" in stdout
+    assert "order='distributed:8': theorems are about orders" in run("run", "breast_cancer", *words, status=2)[1]
 
 
 def test_run_takes_a_step_and_goes_on_from_a_checkpoint(tmp_path):

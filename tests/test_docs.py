@@ -9,6 +9,7 @@ import pytest
 import reshuffle as rs
 from reshuffle import orders, theory
 from reshuffle.losses import LOSSES
+from reshuffle.orders.schemes import SAME
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -46,6 +47,14 @@ def test_every_loss_is_in_the_api_reference_and_in_the_table_of_the_guide(name):
     loss = LOSSES[name]()
     assert bool(smoothness) == (loss.smoothness is not None)
     assert bool(lipschitz) == (loss.lipschitz is not None)
+
+
+def test_every_order_is_in_the_table_of_the_guide_with_names_that_are_read():
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "orders.md").read_text().partition("## What loaders do")[2], re.MULTILINE)
+    names = [name for row in rows for name in re.findall(r"`([^`]*)`", row)]
+    assert {name.partition(":")[0] for name in names} == {*orders.SCHEMES, *SAME}
+    for name in names:
+        orders.make_order(re.sub(r":[A-Z]", ":2", name), 12, 0)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,5 +1,6 @@
 """Random reshuffling is uniform, shuffle-once keeps its order, and both can be had again."""
 
+import sys
 from itertools import permutations
 from math import factorial
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.orders import SCHEMES, Scheme, make_order
+from reshuffle.orders import SCHEMES, Scheme, make_order, torch_sampler
 from reshuffle.orders.streams import Stream, permutation
 
 
@@ -109,3 +110,10 @@ def test_what_is_no_permutation_never_reaches_compiled_code(bad, monkeypatch):
             rs.minimize(problem, order=order, step_size=0.1, epochs=1)
     with pytest.raises(ValueError, match="order is one of 4 samples; the data has 3 rows"):
         rs.minimize(problem, order=make_order("rr", 4, 0), step_size=0.1, epochs=1)
+
+
+def test_without_torch_there_is_a_line_that_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.data", None)
+    monkeypatch.delitem(sys.modules, "reshuffle.orders.sampler", raising=False)
+    with pytest.raises(ImportError, match=r'a sampler for PyTorch needs torch: pip install "reshuffle\[torch\]"'):
+        torch_sampler("rr", 8)

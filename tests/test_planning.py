@@ -148,6 +148,30 @@ def test_a_file_in_its_own_order_is_judged_by_that_order(real_file):
     assert ratio(problem.take(np.argsort(problem.y, kind="stable"))) > 20
 
 
+def test_it_says_what_the_order_of_the_file_and_a_buffer_are_worth():
+    rng = np.random.default_rng(0)
+    X = 1.0 + 0.3 * rng.standard_normal((3000, 4))
+    y = np.where(X[:, 0] + 0.3 * rng.standard_normal(3000) > 1.0, 1.0, -1.0)
+    problem = rs.Problem(X, y, alpha=1e-1).take(np.argsort(y, kind="stable"))
+    optimum = theory.measure(problem)
+    plan = rs.plan(problem, eps=1e-2, permutations=1, optimum=optimum)
+    for choice in plan.choices[:-1:3]:
+        R = rs.orders.discrepancy(problem, "ig", choice.batch_size, x=optimum.x)
+        mean = optimum.sigma**2 * theory.variance_factor(problem.n, choice.batch_size)
+        assert choice.discrepancy_in_file_order == pytest.approx(R / mean)
+    assert plan.choices[-1].discrepancy_in_file_order is None
+    best = plan.recommended
+    assert best.batch_size < problem.n
+    smallest = rs.orders.smallest(problem, "buffer", batch_size=best.batch_size, optimum=optimum, measure=False)
+    assert plan.smallest_buffer == smallest.parameter > 1
+    assert f"buffer       one of {smallest.parameter} rows costs at most 10 % more epochs than a random order" in str(plan)
+    assert "times a random order's" in str(plan)
+    kinked = rs.plan(problem.replace(loss="hinge", alpha=0.0), permutations=1)
+    assert kinked.smallest_buffer is None
+    assert {choice.discrepancy_in_file_order for choice in kinked.choices} == {None}
+    assert "buffer" not in str(kinked)
+
+
 def test_it_is_short_and_json(scaled):
     plan = rs.plan(rs.Problem(*scaled, alpha=1e-2))
     best = plan.recommended

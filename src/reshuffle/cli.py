@@ -32,7 +32,10 @@ LossName = Annotated[
     str, typer.Option(help="unit, squared, logistic, smoothed_hinge, ...; huber:0.5 sets a parameter; auto: as the labels ask.")
 ]
 BatchSize = Annotated[int, typer.Option(help="Samples in a step.")]
-OrderName = Annotated[str, typer.Option(help="rr: a new random order each epoch; so: one of them; ig: the order of the file.")]
+OrderName = Annotated[
+    str,
+    typer.Option(help="rr: a new random order each epoch; so: one of them; file; paired; or what a loader does: buffer:1000, ..."),
+]
 RunOrder = Annotated[str, typer.Option(help="rr, so, ig as for constants; balanced: each epoch makes a better one for the next.")]
 Seed = Annotated[int, typer.Option(help="Of the permutations.")]
 Alpha = Annotated[float, typer.Option(help="Weight of the regulariser (alpha/2)|x|².")]
@@ -235,7 +238,10 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Shuffled SGD, an epoch a line, with what the theory promised beside what was reached."""
+    from reshuffle.orders import make_order
+
     problem, _ = _read(path, loss, alpha, intercept, target, features, strict)
+    rule = make_order(order, problem.n, seed)  # a name that does not fit is refused before any work
     done: list[Any] = []
 
     def show(epoch: Any) -> None:
@@ -244,7 +250,7 @@ def run(
             print(epoch, flush=True)
 
     step: Any = _step_size(step_size)
-    options: dict[str, Any] = {"order": order, "batch_size": batch_size, "epochs": epochs, "seed": seed, "average": average}
+    options: dict[str, Any] = {"order": rule, "batch_size": batch_size, "epochs": epochs, "seed": seed, "average": average}
     try:
         with _plain_warnings():
             optimum = _measured(problem) if bound else None

@@ -4,7 +4,7 @@ Constants for batch sizes 1, 2, 4, ..., n share what they can; D and sigma* come
 the theorems then say how many gradient evaluations bring f - min f to eps; the smallest batch within 10 % of the best is taken.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from math import nan
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle import __version__
+from reshuffle.assessment.study import WITHIN, Study
 from reshuffle.diagnostics import look_at
 from reshuffle.optimum import Optimum, measure
 from reshuffle.orders import Order, describe, make_order
@@ -32,9 +33,11 @@ from reshuffle.theory import (
     shortest,
     theorem_for,
     theorems_for,
+    variance_factor,
 )
 from reshuffle.validation import renamed, whole_number
 from reshuffle.vectors import Vector
+from reshuffle.wording import factor
 
 _WITHIN = 1.1
 #: The point that a promise is about, by the name of the average.
@@ -59,6 +62,7 @@ class Choice:
     holds: str  #: for certain, on average, or with a probability
     epochs_in_file_order: int
     theorem_in_file_order: int
+    discrepancy_in_file_order: float | None  #: over that of a random order; None with kinks, or with all rows in one batch
     textbook_epochs: int  #: of the best promise in random orders if L (or G) were all that is known of the data
     textbook_step: float
 
@@ -74,6 +78,9 @@ class Plan:
     eps: float  #: the gap f - min f to reach
     choices: tuple[Choice, ...]  #: one for each batch size 1, 2, 4, ..., n
     recommended: Choice  #: the smallest batch size within 10 % of the fewest evaluations
+    smallest_buffer: (
+        int | None
+    )  #: rows of a shuffle buffer that costs at most 10 % more epochs than random orders, whatever the eps
     proportional_up_to: int  #: up to this batch size, b samples at a time need no more evaluations, so b times fewer updates
     full_gradient_evaluations: float  #: of gradient descent, or of the subgradient method, by its own guarantee
     prior_evaluations: float | None  #: of earlier theory at batch size 1; None where its conditions fail
@@ -109,6 +116,7 @@ class Plan:
             f"batches      up to {self.proportional_up_to}, b samples at a time need b times fewer updates than one",
             f"order        in {describe('ig')}, the same is promised for certain after {best.epochs_in_file_order} epochs "
             f"(Theorem {best.theorem_in_file_order})",
+            *self._shuffling(),
             f"with L       {best.textbook_epochs} epochs by the best theorem, were L (or G) all it knew of the data",
         ]
         if self.prior_evaluations is not None:
@@ -121,6 +129,17 @@ class Plan:
         ]
         lines += [f"warning      {warning}" for warning in self.warnings]
         return "\n".join(lines)
+
+    def _shuffling(self) -> Iterator[str]:
+        """What the order of the file and a buffer are worth."""
+        ratio = self.recommended.discrepancy_in_file_order
+        if ratio is not None:
+            yield f"             its discrepancy is {factor(ratio)} times a random order's"
+        if self.smallest_buffer == 1:
+            yield "buffer       none is needed: the order of the file will do for any eps"
+        elif self.smallest_buffer is not None:
+            more = f"{100 * (WITHIN - 1):.3g} % more epochs than a random order, for any eps"
+            yield f"buffer       one of {self.smallest_buffer} rows costs at most {more}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +187,17 @@ class Survey:
         """The first earlier result that holds for random orders, with its gradient evaluations at batch size 1."""
         return next(iter(prior_work(self.facts(1), eps)), None)
 
+    def smallest_buffer(self, batch_size: int) -> int | None:
+        """That costs hardly more epochs than a random order, whatever the eps; None where no order matters."""
+        if self.squares is None or batch_size == self.problem.n:
+            return None
+        study = Study(self.problem, batch_size=batch_size, optimum=self.optimum, seed=self.seed)
+        return study.search("buffer", WITHIN, eps=None)[0]
+
+    def _discrepancy(self, batch_size: int) -> float | None:
+        mean = self.optimum.sigma**2 * variance_factor(self.problem.n, batch_size)
+        return None if self.squares is None or mean == 0.0 else from_prefixes(self.squares, batch_size) / mean
+
     def _choice(self, batch_size: int, eps: float) -> Choice:
         facts = self.facts(batch_size)
         best = shortest(self.theorems, facts, eps)
@@ -192,6 +222,7 @@ class Survey:
             holds=in_words(best.theorem.in_expectation, 0.0 if within is None else within.failure),
             epochs_in_file_order=in_file.epochs,
             theorem_in_file_order=in_file.theorem.number,
+            discrepancy_in_file_order=self._discrepancy(batch_size),
             textbook_epochs=textbook.epochs,
             textbook_step=textbook.step,
         )
@@ -250,6 +281,7 @@ def plan_from(found: Survey, *, eps: float, feature_names: Sequence[str] | None 
         eps=eps,
         choices=choices,
         recommended=best,
+        smallest_buffer=found.smallest_buffer(best.batch_size),
         proportional_up_to=_proportional(choices),
         full_gradient_evaluations=found.full_gradient_evaluations(eps),
         prior_evaluations=None if prior is None else prior[1],

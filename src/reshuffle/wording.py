@@ -30,7 +30,9 @@ def count(x: float) -> str:
 
 
 def factor(ratio: float) -> str:
-    """A ratio without false precision: 1.35, 22, 1,590."""
+    """A ratio without false precision: 0.008, 1.35, 22, 1,590."""
+    if ratio < 0.1:
+        return plain(float(f"{ratio:.2g}"))
     if ratio < 10.0:
         return f"{float(f'{ratio:.2f}'):g}"
     return f"{round(ratio):,}" if ratio < 1000.0 else count(float(f"{ratio:.3g}"))

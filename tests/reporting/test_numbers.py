@@ -113,6 +113,8 @@ def test_the_practical_step_is_the_one_that_ended_lowest():
     assert reached.gaps[-1] == lowest.gap < run.at_theory[0].gaps[-1]
     assert max(reached.gaps) <= run.start_gap
     assert run.practical_step == pytest.approx(run.multiple * run.at_theory[0].step_size)
+    assert [curve.order for curve in run.at_practical] == ["rr", "so", "ig", "balanced"]
+    assert len({curve.step_size for curve in run.at_practical}) == 1
 
 
 def test_a_step_that_rises_above_the_start_on_the_way_is_halved():

@@ -133,7 +133,7 @@ def test_the_sentence_on_epochs(report):
     assert said == f"To promise f − min f ≤ 0.01, batch size {plan.n} takes 1 epoch; batch size 1 takes 300 times as many."
 
 
-def with_run(report, theory=(0.1, 2.0, 8.0), practical=(0.01, 0.01, 0.01), multiple=64, diverged=()):
+def with_run(report, theory=(0.1, 2.0, 8.0), practical=(0.01, 0.01, 0.01, 0.01), multiple=64, diverged=()):
     run = report.convergence
     gap, bound, prior = theory
     first = replace(
@@ -165,23 +165,25 @@ def test_the_sentence_on_runs_at_the_step_of_the_theory(report):
 def test_the_sentence_on_runs_at_the_practical_step(report):
     said = sentences.at_practical
     head = "At 64 times the step of the theory, 30 epochs reach a gap of 0.01, 10 times below the step of the theory"
-    assert said(with_run(report)) == f"{head}; the other two orders end as low."
-    assert said(with_run(report, practical=(0.01, 0.03, 0.005))) == (
-        f"{head}; one random order for all epochs ends 3 times higher and the order of the file ends 2 times lower."
+    assert said(with_run(report)) == f"{head}; the other orders end as low."
+    assert said(with_run(report, practical=(0.01, 0.03, 0.005, 0.001))) == (
+        f"{head}; one random order for all epochs ends 3 times higher, the order of the file ends 2 times lower and an order that "
+        "each epoch makes for the next ends 10 times lower."
     )
-    assert said(with_run(report, practical=(0.01, 0.03, None), diverged=("ig",))).endswith(
-        "one random order for all epochs ends 3 times higher and the order of the file diverges."
+    made = "an order that each epoch makes for the next"
+    assert said(with_run(report, practical=(0.01, 0.03, None, 0.01), diverged=("ig",))).endswith(
+        f"one random order for all epochs ends 3 times higher, the order of the file diverges and {made} ends as low."
     )
-    assert said(with_run(report, practical=(0.01, None, 0.01))).endswith(
-        "; one random order for all epochs reaches the minimum and the order of the file ends as low."
+    assert said(with_run(report, practical=(0.01, None, 0.01, None))).endswith(
+        f"; one random order for all epochs reaches the minimum, the order of the file ends as low and {made} reaches the minimum."
     )
-    assert said(with_run(report, practical=(None, 0.2, None))).endswith(
-        "30 epochs reach the minimum, as closely as that is known; one random order for all epochs ends at 0.2 and the order "
-        "of the file reaches the minimum."
+    assert said(with_run(report, practical=(None, 0.2, None, 0.3))).endswith(
+        "30 epochs reach the minimum, as closely as that is known; one random order for all epochs ends at 0.2, the order of the "
+        f"file reaches the minimum and {made} ends at 0.3."
     )
     assert said(with_run(report, (0.01, 2.0, 8.0), multiple=1)) == (
         "No larger step than the theory's did better without rising above the start; with it, 30 epochs reach a gap of 0.01; the "
-        "other two orders end as low."
+        "other orders end as low."
     )
 
 
@@ -202,7 +204,13 @@ def test_cards_in_every_case(report):
         "The step is 2 times as large as the textbook step, which knows the data only by its largest row; the same promise takes 3 "
         "times fewer epochs."
     )
-    assert told["order_matters"] == "In the order of the file the same promise takes 2.5 times as many epochs."
+    for ratio, noise in (
+        (None, ""),
+        (40.0, "; its discrepancy is 40 times that of a random order"),
+        (1.0, "; its discrepancy is that of a random order"),
+    ):
+        order = card(report, accuracy, replace(choice, discrepancy_in_file_order=ratio))["order_matters"]
+        assert order == f"In the order of the file the same promise takes 2.5 times as many epochs{noise}."
     same = card(report, accuracy, replace(choice, textbook_step=4.0, textbook_epochs=100))
     assert same["textbook"] == "The textbook step, which knows the data only by its largest row, is the same here."
     assert "and earlier theory (Mishchenko, Khaled, Richtárik 2020, batch size 1) after " in told["evaluations"]
@@ -223,6 +231,20 @@ def test_cards_in_every_case(report):
     from_python = replace(report, source=())
     assert again(from_python) is None
     assert card(from_python, accuracy, option)["command"].startswith("rs.minimize(")
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (None, None),
+        (1, "No shuffle buffer is needed"),
+        (60, "has to hold 60 of the 80 rows to be"),
+        (80, "has to hold all 80 rows to be"),
+    ],
+)
+def test_the_sentence_on_a_buffer(report, rows, said):
+    told = sentences.buffer(replace(report, plan=replace(report.plan, smallest_buffer=rows)))
+    assert told is None if said is None else said in told
 
 
 def test_the_practical_step_says_that_nothing_is_promised(report):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reshuffle.assessment.results import Assessment, Assessments, Measured, Promised, Smallest, Tried
-from reshuffle.assessment.study import DRAWS, EPS, Study
+from reshuffle.assessment.study import DRAWS, EPS, WITHIN, Study
 from reshuffle.optimum import Optimum
 from reshuffle.problem import Problem
 from reshuffle.solver.practice import EPOCHS
@@ -75,7 +75,7 @@ def smallest(
     problem: Problem,
     family: str = "buffer",
     *,
-    within: float = 1.1,
+    within: float = WITHIN,
     batch_size: int = 1,
     eps: float | None = None,
     optimum: Optimum | None = None,

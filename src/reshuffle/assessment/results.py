@@ -47,13 +47,14 @@ class Assessment:
     label: str  #: in plain words
     batch_size: int
     eps: float  #: the gap that the promise is for
-    discrepancy: float  #: the mean of R_pi over that of random orders; nan where a scheme does not visit each row once
+    discrepancy: float  #: the mean of R_pi over that of random orders; nan where it is not known
     spread: float  #: its standard deviation over the orders drawn
     draws: int  #: orders that both are taken over
     lhat: float  #: the mean of Lhat_pi over that of random orders
     ltil: float  #: the mean of Ltil_pi over that of random orders
-    promised: Promised | None  #: None where no theorem holds
+    promised: Promised | None
     measured: Measured | None
+    unpromised: str = ""  #: why nothing is promised beforehand
     unmeasured: str = ""  #: why nothing was measured
 
     @property

@@ -26,6 +26,7 @@ from reshuffle.wording import count
 EPS = 1e-3  #: the gap that promises are for, if nothing is said
 DRAWS = 32  #: orders over which the mean of the discrepancy is taken
 _NEAR = 3.0  # times the gap that random orders end at: a few runs cannot tell gaps apart that are closer
+WITHIN = 1.1  #: times the promised epochs of a random order: what the least shuffling may cost
 _PRECISION = 1.05  # of the parameter that `smallest` finds: the orders that are drawn decide more than the next digit does
 
 
@@ -69,7 +70,7 @@ class Study:
     def order(self, scheme: Any, k: int = 0) -> Order:
         """With the k-th seed."""
         rule = make_order(scheme, self.problem.n, self.seed + k)
-        if not rule.repeatable:
+        if rule.iterator is not None:
             raise ValueError("scheme is an iterator of permutations, which can be asked for once; pass an array or a name")
         return rule
 
@@ -83,9 +84,10 @@ class Study:
         return self._assessed[scheme] if isinstance(scheme, str) else self._assess(scheme)
 
     def _assess(self, scheme: Any) -> Assessment:
-        rule = self.order(scheme)
-        R = self.discrepancies(scheme) if rule.permutes else np.array([nan])
-        c = constants(self.problem, batch_size=self.batch_size, order=self._sample(scheme)) if rule.permutes else None
+        rule, why = self.order(scheme), self._unpromised(scheme)
+        known = not why or (rule.adaptive and not self.unmeasured)
+        R = self.discrepancies(scheme) if known else np.array([nan])
+        c = constants(self.problem, batch_size=self.batch_size, order=self._sample(scheme)) if known else None
         return Assessment(
             scheme=rule.name,
             label=describe(rule.name),
@@ -96,10 +98,18 @@ class Study:
             draws=R.size,
             lhat=nan if c is None else float(c.hat.mean() / self._random.hat.mean()),
             ltil=nan if c is None else float(c.til.mean() / self._random.til.mean()),
-            promised=self.promised(scheme, float(R.mean())) if rule.permutes else None,
+            promised=None if why else self.promised(scheme, float(R.mean())),
+            unpromised=why,
             measured=None if self.unmeasured else self._measured(scheme),
             unmeasured=self.unmeasured,
         )
+
+    def _unpromised(self, scheme: Any) -> str:
+        """Why nothing can be promised beforehand; empty where it can."""
+        rule = self.order(scheme)
+        if rule.adaptive:
+            return "its orders are made while a run goes on"
+        return "" if rule.permutes else "an epoch does not visit each row once"
 
     # --- discrepancy
 
@@ -110,8 +120,13 @@ class Study:
         return np.array(found) / mean if mean > 0.0 else np.ones(len(found))  # without noise all orders are the same
 
     def _draws(self, scheme: Any) -> Iterator[NDArray[np.int64]]:
-        """Epoch k of the run with the k-th seed: some schemes draw something once for all epochs of a run."""
+        """Epoch k of the run with the k-th seed: some schemes draw something once for all epochs of a run. Orders that a run makes
+        are those of the last quarter of one.
+        """
         first = self.order(scheme)
+        if first.adaptive:
+            yield from self._bench(0).orders(first, self._practice[0], self.epochs - self._window)
+            return
         yield first.permutation(0)
         most = min(self.draws, first.count or self.draws) if not first.fixed else self.draws
         for k in range(1, most):
@@ -184,6 +199,11 @@ class Study:
         multiple, _ = self._bench(0).practical_multiple(limit)
         return multiple * limit, multiple
 
+    @property
+    def _window(self) -> int:
+        """A quarter of the epochs."""
+        return -(-self.epochs // 4)
+
     def _bench(self, k: int) -> Bench:
         return Bench(self.problem, self.optimum, self.batch_size, self.seed + k, average="last", epochs=self.epochs)
 
@@ -201,8 +221,8 @@ class Study:
     def _measured(self, scheme: Any) -> Measured:
         random = self._random_gaps
         gaps = random if self.order(scheme).name == "rr" else self._gaps(scheme)
-        (step, multiple), window = self._practice, -(-self.epochs // 4)
-        mine, theirs = _running_mean(gaps, window), _running_mean(random, window)
+        step, multiple = self._practice
+        mine, theirs = _running_mean(gaps, self._window), _running_mean(random, self._window)
         target = _NEAR * theirs[-1]
         return Measured(
             epochs=self.epochs,
@@ -225,8 +245,12 @@ class Study:
             raise ValueError(f"within={within!r} must be more than 1: 1.1 allows 10 % more epochs than a random order")
 
     def smallest(self, family: str, within: float, eps: float | None) -> Smallest:
-        """By bisection. At the end where orders are random it is known to do."""
         self.check_search(family, within)
+        parameter, tried = self.search(family, within, eps)
+        return Smallest(family, self.problem.n, parameter, within, eps, self.assess(f"{family}:{parameter}"), tried)
+
+    def search(self, family: str, within: float, eps: float | None) -> tuple[int, tuple[Tried, ...]]:
+        """By bisection. At the end where orders are random it is known to do."""
         n, turned, tried = self.problem.n, FAMILIES[family], dict[int, Tried]()
 
         def does(parameter: int) -> bool:
@@ -241,8 +265,7 @@ class Study:
         while max(good, bad) > min(good, bad) + 1 and max(good, bad) > _PRECISION * min(good, bad):
             middle = min(max(round(exp(0.5 * (log(good) + log(bad)))), min(good, bad) + 1), max(good, bad) - 1)
             good, bad = (middle, bad) if does(middle) else (good, middle)
-        found = tuple(tried[parameter] for parameter in sorted(tried))
-        return Smallest(family, n, good, within, eps, self.assess(f"{family}:{good}"), found)
+        return good, tuple(tried[parameter] for parameter in sorted(tried))
 
 
 def _running_mean(values: Vector, window: int) -> Vector:

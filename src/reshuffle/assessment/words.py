@@ -10,15 +10,18 @@ if TYPE_CHECKING:
     from reshuffle.assessment.results import Assessment, Measured, Promised
 
 _AS_GOOD = 1.25  # times the epochs of a random order: less is within what a few runs can tell
+_BETTER = 1 / 3  # of the gap of random orders: more is within what a few runs can tell
 
 
 def advice(a: "Assessment") -> str:
-    who, p, m = f"{a.label[0].upper()}{a.label[1:]}", a.promised, a.measured
+    p, m = a.promised, a.measured
     if a.scheme == "rr":
         return "This is random reshuffling, which all others are compared with."
     if p is None:
-        plain = f"{who} does not visit each row once, so no theorem covers it"
-        return f"{plain}; {_ended(m)}." if m is not None else f"{plain}, and nothing was measured ({a.unmeasured})."
+        nothing = f"nothing is promised beforehand with {a.label}, as {a.unpromised}"
+        if m is None:
+            return f"{nothing[0].upper()}{nothing[1:]}, and nothing was measured ({a.unmeasured})."
+        return f"{'Keep it' if m.slowdown <= _AS_GOOD else 'Shuffle more'}: {nothing}, but {_ended(m)}."
     told = f"with {a.label} {_promise(a, p)}"
     late = p.slowdown <= _AS_GOOD < p.slowdown_at_small_eps
     at_small = (
@@ -70,21 +73,37 @@ def advice_of_many(entries: Sequence["Assessment"]) -> str:
     others = [entry for entry in entries if entry.scheme != "rr"]
     if not others:
         return "Random reshuffling is what others are compared with: name another scheme."
-    good = [entry.scheme for entry in others if _cost(entry) <= _AS_GOOD]
+    good = [entry for entry in others if _cost(entry) <= _AS_GOOD]
     bad = [entry for entry in others if not _cost(entry) <= _AS_GOOD]
     how = "measured" if others[0].measured is not None else "promised"
-    parts = [f"Use {_listed(good, 'or')}, as good as a random order as far as was {how}" if good else "Use a random order"]
+    best = min(good, key=_gap, default=None)
+    if best is None:
+        parts = ["Use a random order"]
+    elif _gap(best) > _BETTER:
+        parts = [f"Use {_listed(good, 'or')}, as good as a random order as far as was {how}"]
+    else:
+        parts = [f"Use {best.scheme}, whose measured gap was {factor(1.0 / _gap(best))} times below a random order's"]
+        parts += _are([entry for entry in good if entry is not best], "as good as a random order")
     if bad:
         worst = max(bad, key=lambda entry: entry.discrepancy if isfinite(entry.discrepancy) else 0.0)
-        names = _listed([entry.scheme for entry in bad], "and")
-        parts.append(f"{names} {'is' if len(bad) == 1 else 'are'} not as good ({worst.scheme}: {_numbers(worst)})")
-    parted = [e.scheme for e in others if e.measured and e.promised and (e.promised.slowdown > _AS_GOOD) != (_cost(e) > _AS_GOOD)]
+        parts += _are(bad, f"not as good ({worst.scheme}: {_numbers(worst)})")
+    parted = [e for e in others if e.measured and e.promised and (e.promised.slowdown > _AS_GOOD) != (_cost(e) > _AS_GOOD)]
     if parted:
         parts.append(f"promised and measured disagree about {_listed(parted, 'and')}")
     return f"{'; '.join(parts)}."
 
 
-def _listed(names: Sequence[str], last: str) -> str:
+def _gap(a: "Assessment") -> float:
+    """Over that of random orders."""
+    return 1.0 if a.measured is None else a.measured.gap_over_rr
+
+
+def _are(entries: Sequence["Assessment"], what: str) -> list[str]:
+    return [f"{_listed(entries, 'and')} {'is' if len(entries) == 1 else 'are'} {what}"] if entries else []
+
+
+def _listed(entries: Sequence["Assessment"], last: str) -> str:
+    names = [entry.scheme for entry in entries]
     return f"{', '.join(names[:-1])} {last} {names[-1]}" if len(names) > 1 else names[0]
 
 
@@ -109,9 +128,8 @@ def table(entries: Sequence["Assessment"]) -> str:
     shown = 6 if runs is None else 9
     rows = [row[:shown] for row in [*head, *map(cells, entries)]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        row[0].ljust(widths[0]) + "".join(f"  {cell:>{w}}" for cell, w in zip(row[1:], widths[1:], strict=True)) for row in rows
-    ]
+    padded = [[row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))] for row in rows]
+    lines = ["  ".join(row).rstrip() for row in padded]
     about = f"promised: f - min f <= {first.eps:g} at batch size {first.batch_size}"
     how = f"not measured: {first.unmeasured}"
     if runs is not None:

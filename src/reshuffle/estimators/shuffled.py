@@ -122,7 +122,7 @@ class ShuffledSGDClassifier(_Shuffled, LinearClassifier):
 
     loss : "logistic", "hinge", "squared_hinge", "smoothed_hinge"; "smoothed_hinge:0.5" sets the parameter; or a `Loss`.
     alpha : weight of the regulariser, which leaves the intercept alone; above 0 there is a certificate.
-    order : "rr", "so", "ig", "balanced" or a permutation array.
+    order : a name such as "rr", "so", "ig", "balanced" or "buffer:1000", or a permutation array.
     batch_size : samples in a step.
     step_size : "theory", "budget", a number, a list or a function of the epoch, as in `minimize`.
     epochs : passes over the data, at most these where alpha > 0.

@@ -17,13 +17,15 @@ from numpy.typing import ArrayLike, NDArray
 from reshuffle.orders import kernels, naming
 from reshuffle.orders.balancing import balanced
 from reshuffle.orders.naming import Family, Parameter, Scheme
-from reshuffle.orders.prefixes import discrepancy
+from reshuffle.orders.prefixes import discrepancy, sketch
 from reshuffle.orders.schemes import SAME, SCHEMES
 from reshuffle.orders.schemes import as_stored as _as_stored
 from reshuffle.orders.streams import generator, permutation
+from reshuffle.validation import whole_number as _whole_number
 
 if TYPE_CHECKING:
     from reshuffle.assessment import assess, smallest
+    from reshuffle.orders.sampler import OrderSampler
 
 __all__ = [
     "NAMES",
@@ -40,7 +42,9 @@ __all__ = [
     "generator",
     "make_order",
     "permutation",
+    "sketch",
     "smallest",
+    "torch_sampler",
 ]
 
 Permutations = Iterator[ArrayLike]
@@ -166,6 +170,37 @@ def make_order(order: str | ArrayLike | Permutations | Order, n: int, seed: int)
     if isinstance(order, list | tuple | np.ndarray) and len(order) and np.ndim(order[0]) == 1:
         return Order("listed", n, seed, _LISTED, given=np.array([_as_permutation(each, n) for each in order]))
     return Order("given", n, seed, _GIVEN, given=_as_permutation(order, n).copy())  # the caller's may change
+
+
+def torch_sampler(
+    order: str | ArrayLike | Order,
+    n: int,
+    *,
+    seed: int = 0,
+    rank: int = 0,
+    num_replicas: int = 1,
+    drop_last: bool = False,
+) -> "OrderSampler":
+    """A sampler for PyTorch's DataLoader that visits n samples in this order. Each new pass over it is the next epoch; nothing has
+    to be called for that, and `set_epoch` is there for those who do.
+
+    order : a name, a permutation array, a list of them or an `Order`.
+    seed : of random orders, the same on all ranks.
+    rank : of this process, in 0..num_replicas-1. Every rank takes each num_replicas-th sample of the one order.
+    num_replicas : how many processes train together.
+    drop_last : where they cannot share an epoch evenly, leave out what is over; if not, the first samples come again.
+
+    `state_dict()` and `load_state_dict(state)` go on in the midst of an epoch. Needs torch.
+    """
+    from reshuffle.orders.sampler import OrderSampler
+
+    n, seed = _whole_number("n", n, 1), _whole_number("seed", seed, 0)
+    num_replicas = _whole_number("num_replicas", num_replicas, 1)
+    rank = _whole_number("rank", rank, 0, num_replicas - 1, "of the last rank")
+    rule = make_order(order, n, seed)
+    if not rule.repeatable:
+        raise ValueError("order is an iterator, which has no epochs to go back to; use a name, an array or a list of arrays")
+    return OrderSampler(rule, rank, num_replicas, drop_last)
 
 
 def _as_permutation(order: Any, n: int) -> NDArray[np.int64]:

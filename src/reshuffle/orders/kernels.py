@@ -1,5 +1,5 @@
 """The compiled loops behind the orders. Random numbers are splitmix64 of a start and a counter (Steele, Lea, Flood 2014), so that a
-loop needs no state but its own place, and every machine draws the same. Counters go up to 2^32, and so do rows.
+loop needs no state but its own place, and every machine draws the same. There may be up to 2^32 rows.
 """
 
 from typing import Any
@@ -100,6 +100,17 @@ def draw(start: Any, n: int, out: Any) -> None:
     """Rows of 0..n-1, each drawn from all of them."""
     for p in range(out.size):
         out[p] = _below(start, p, n)
+
+
+@jit()
+def signs(start: Any, first: int, out: Any) -> None:
+    """Rows first, first + 1, ... of a matrix of random signs, 64 of them from one number."""
+    rows, columns = out.shape
+    numbers = (columns + 63) // 64
+    for i in range(rows):
+        for j in range(columns):
+            z = _bits(start, (first + i) * numbers + j // 64)
+            out[i, j] = 1.0 if (z >> np.uint64(j % 64)) & np.uint64(1) else -1.0
 
 
 @jit()

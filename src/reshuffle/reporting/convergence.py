@@ -1,5 +1,5 @@
-"""Shuffled SGD as it really runs on the data: RR, SO and IG at the step of the theory, with its bound and the one before it, and at
-the practical step, which `solver.practice` finds.
+"""Shuffled SGD as it really runs on the data: RR, SO and IG at the step of the theory, with its bound and the one before it, and
+these and the balanced order at the practical step, which `solver.practice` finds.
 
 Above `LARGEST` stored entries all of this happens on a sample of rows, with the constants and the optimum of that sample.
 """
@@ -21,6 +21,7 @@ from reshuffle.theory import Facts, Theorem, best_step, prior_bound, smallest_bo
 __all__ = ["EPOCHS", "LARGEST", "Convergence", "Curve", "Trial", "converge"]
 
 _ORDERS = ("rr", "so", "ig")
+_IN_PRACTICE = (*_ORDERS, "balanced")  # nothing that a theorem could take a step from is known of this one beforehand
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def converge(found: Survey, batch_size: int) -> Convergence:
         epochs=EPOCHS,
         start_gap=setting.bench.start_gap,
         at_theory=tuple(_curve(setting, order, step, bounded=True) for order, step in setting.steps.items()),
-        at_practical=tuple(_curve(setting, order, practical, bounded=False) for order in _ORDERS),
+        at_practical=tuple(_curve(setting, order, practical, bounded=False) for order in _IN_PRACTICE),
         trials=tuple(trials),
         multiple=multiple,
         practical_step=multiple * whole.steps["rr"],

@@ -146,7 +146,7 @@ def _histogram(key: str, title: str, sentence: str, values: Distribution, label:
 def _at_theory(report: Report) -> Figure:
     curves = report.convergence.at_theory
     data = [_measured(curve) for curve in curves]
-    columns: dict[str, Gaps] = {curve.order.upper(): curve.gaps for curve in curves}
+    columns: dict[str, Gaps] = {_short(curve): curve.gaps for curve in curves}
     for curve, name in ((curves[0], "RR and SO"), (curves[2], "IG")):
         for values, label, dash in ((curve.bounds, "this theory", "dash"), (curve.prior, "earlier theory", "dot")):
             if values is not None:
@@ -161,7 +161,7 @@ def _at_practical(report: Report) -> Figure:
     run, label = report.convergence, "RR at the step of the theory"
     reference = {**_measured(run.at_theory[0]), "name": label, "line": {"color": "$soft", "width": 1.5, "dash": "dot"}}
     data = [*map(_measured, run.at_practical), reference]
-    columns = {**{curve.order.upper(): curve.gaps for curve in run.at_practical}, label: run.at_theory[0].gaps}
+    columns = {**{_short(curve): curve.gaps for curve in run.at_practical}, label: run.at_theory[0].gaps}
     title, note = "At the practical step", _sampling_note(report)
     return by_epoch("practical", title, sentences.at_practical(report), data, columns, height=400, note=note)
 
@@ -185,9 +185,14 @@ def _sampling_note(report: Report) -> str:
 
 
 def _measured(curve: Curve) -> Trace:
-    width = {"rr": 4.5, "so": 2.75, "ig": 1.5}[curve.order]  # drawn one upon the other, all three are seen where they agree
-    name = f"{describe(curve.order)} ({curve.order.upper()})"
+    # Drawn one upon the other, all are seen where they agree.
+    width = {"rr": 4.5, "so": 2.75, "ig": 1.5, "balanced": 1.5}[curve.order]
+    name = f"{describe(curve.order)} ({_short(curve)})"
     return line(name, range(1, len(curve.gaps) + 1), curve.gaps, f"${curve.order}", width=width)
+
+
+def _short(curve: Curve) -> str:
+    return curve.order if curve.order == "balanced" else curve.order.upper()
 
 
 def line(name: str, x: Sequence[float], y: Gaps, colour: str, *, markers: bool = False, **form: str | float) -> Trace:

@@ -13,7 +13,7 @@ from reshuffle.plots import COLOURS
 from reshuffle.reporting.figures import Figure, figures
 from reshuffle.reporting.numbers import Report
 from reshuffle.reporting.recommendation import again, cards, practical
-from reshuffle.reporting.sentences import symbols
+from reshuffle.reporting.sentences import buffer, symbols
 from reshuffle.wording import count, number, percent
 
 _BLUE, _ORANGE, _GREEN, _PINK, _SKY, _AMBER, _ = COLOURS
@@ -58,6 +58,7 @@ def render(report: Report) -> str:
         accuracy=accuracy,
         practical=practical(report),
         again=again(report),
+        buffer=buffer(report),
         names={"L": "L", "Lhat": "L̂", "G": "G", "Gbar": "Ḡ"},
         **dict(zip(("largest", "hat", "tilde"), symbols(report), strict=True)),
     )

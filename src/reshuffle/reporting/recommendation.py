@@ -8,6 +8,7 @@ from reshuffle.reporting.numbers import Accuracy, Report
 from reshuffle.wording import compared, count, counted, factor, number
 
 Card = dict[str, str]
+_AGAINST_RANDOM = ("that of a random order", "below that of a random order", "that of a random order")
 
 
 def cards(report: Report) -> list[list[Card]]:
@@ -91,7 +92,9 @@ def _order(choice: Choice, whole: bool) -> str:
     if whole:
         return "The order does not matter: every step sees all rows."
     told = compared(choice.epochs_in_file_order, choice.epochs, "as many epochs", "fewer epochs", "as many epochs")
-    return f"In the order of the file the same promise takes {told}."
+    ratio = choice.discrepancy_in_file_order
+    noise = "" if ratio is None else f"; its discrepancy is {compared(ratio, 1.0, *_AGAINST_RANDOM)}"
+    return f"In the order of the file the same promise takes {told}{noise}."
 
 
 def _batch(accuracy: Accuracy, choice: Choice) -> str:

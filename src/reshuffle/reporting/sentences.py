@@ -102,6 +102,17 @@ def _in_file(report: Report) -> str:
     return f", and the order of the file {told}"
 
 
+def buffer(report: Report) -> str | None:
+    """How large a shuffle buffer has to be; None where no order matters."""
+    rows, n = report.plan.smallest_buffer, report.plan.n
+    if rows is None:
+        return None
+    if rows == 1:
+        return "No shuffle buffer is needed: as promises go, the order of the file will do for any accuracy."
+    what = f"{count(rows)} of the {count(n)} rows" if rows < n else f"all {count(n)} rows"
+    return f"A shuffle buffer that reads the file in its order has to hold {what} to be promised about as much as a random order."
+
+
 def at_theory(report: Report) -> str:
     run = report.convergence
     curve = run.at_theory[0]
@@ -131,11 +142,11 @@ def at_practical(report: Report) -> str:
 
 
 def _orders(curves: tuple[Curve, ...]) -> str:
-    """How the other two orders did against the first."""
+    """How the other orders did against the first."""
     fates = [_fate(curve, curves[0].gaps[-1]) for curve in curves[1:]]
     if all(fate.endswith("as low") for fate in fates):
-        return "; the other two orders end as low"
-    return f"; {' and '.join(fates)}"
+        return "; the other orders end as low"
+    return f"; {', '.join(fates[:-1])} and {fates[-1]}"
 
 
 def _fate(curve: Curve, reached: float | None) -> str:

@@ -8,13 +8,12 @@ from typing import Any
 
 from reshuffle import __version__
 from reshuffle.assessment import Assessment, Assessments, Smallest
-from reshuffle.assessment.study import EPS, FAMILIES, Study
+from reshuffle.assessment.study import EPS, FAMILIES, WITHIN, Study
 from reshuffle.orders import SCHEMES
 from reshuffle.problem import Problem
 from reshuffle.records import finite, write_file
 
 _PARTS = (10_000, 3000, 1000, 300, 100, 30, 10, 3, 1.5)  # of the rows: sizes of buffers and blocks on a page
-WITHIN = 1.1
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,14 @@ The practical step: the step of the theory is doubled for as long as runs in ran
 taken, and halved for as long as f rises above where it started on the way. It is measured, not proved.
 """
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf, isfinite, isnan
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reshuffle.epoch import Epoch
 from reshuffle.optimum import Optimum
@@ -60,6 +62,15 @@ class Bench:
             steps = [step] * self.epochs
             run_epochs(x, steps, mean, history, lambda k, eta: sweep.run(k, eta, x, dual), evaluate, lambda record: False)
         return [inf if epoch.f is None or isnan(epoch.f) else epoch.f - self.optimum.f for epoch in history]
+
+    def orders(self, order: Any, step: float, first: int) -> Iterator[NDArray[np.int64]]:
+        """Those that a run makes for its epochs from `first` on, counted from 0."""
+        x, dual = np.zeros(self.problem.dimension), np.zeros(self.problem.n)
+        sweep = Sweep(self.problem, make_order(order, self.problem.n, self.seed), self.batch_size)
+        for epoch in range(self.epochs):
+            if epoch >= first and sweep.following is not None:
+                yield sweep.following
+            sweep.run(epoch, step, x, dual)
 
     def practical_multiple(self, step: float) -> tuple[int, list[Trial]]:
         """How many times the theory's step `step` the practical one is, and the multiples that were tried."""

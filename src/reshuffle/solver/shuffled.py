@@ -85,8 +85,8 @@ def minimize(
     tol : stop when (f - min f) / (f of the best constant prediction - min f) is certified to be at most this; needs alpha > 0.
     x0 : where to start; zero if not given.
     seed : of the random orders.
-    order : "rr", "so", "ig", "balanced" (each epoch makes an order for the next, better than a random one), a permutation array, or
-        a list or an iterator that gives a permutation for each epoch.
+    order : a name such as "rr", "so", "ig", "balanced" (each epoch makes an order for the next, better than a random one) or
+        "buffer:1000", a permutation array, or a list or an iterator that gives a permutation for each epoch.
     step_size : a number, a list with one for each epoch, a function of the epoch (from 1), or
         "theory": the largest step that the theorem for this order, batch size and loss allows (for a Lipschitz loss, the best one
         for these epochs, which needs the optimum);

@@ -56,8 +56,8 @@ def constants(
     problem : a `Problem`, or a bare matrix, for which every L_i is 1.
     smoothness : instead of a problem, L_1..L_n of any convex smooth functions f_i: the constants of the general finite sum.
     batch_size : 1..n; the last batch of an epoch may be short.
-    order : "rr" (`permutations` random orders are sampled), "so" (the one that the seed gives), "ig" (the data's own), or
-        a permutation array, or a list of such arrays, all of which are measured.
+    order : "rr" (`permutations` random orders are sampled), "so" (the one that the seed gives), "ig" (the data's own), another
+        name, or a permutation array, or a list of such arrays, all of which are measured.
     permutations : how many random orders are sampled.
     seed : of the random orders.
     tol : relative residual that each eigenvalue is computed to; 1e-4 if not given.
