@@ -69,6 +69,7 @@ def test_a_journal_is_resumed(tmp_path):
         (["digits", "--loss", "logistic"], "y has 10 classes"),
         (["digits", "--loss", "cubic"], "loss='cubic' is not known"),
         (["digits", "--order", "random"], "order='random' is not known"),
+        (["digits", "--order", "balanced"], "order 'balanced' is made while a run goes on; constants belong to known orders"),
         (["digits", "--tol", "0"], "tol=0.0"),
         (["digits", "--permutations", "many"], "Invalid value for '--permutations'"),
     ],
@@ -101,6 +102,16 @@ def test_run_as_json_holds_what_the_library_returns():
     assert (printed["in_expectation"], printed["failure"]) == (False, 0.0)
     assert 0 <= printed["gap"] <= printed["bound"]
     assert printed["certified_gap"] is None
+
+
+def test_run_takes_an_order_that_is_made_while_running():
+    words = ["--alpha", 0.1, "--order", "balanced", "--batch-size", 4, "--epochs", 5, "--json"]
+    printed = json.loads(run("run", "breast_cancer", *words)[0])
+    data = rs.load("breast_cancer")
+    want = rs.minimize(rs.Problem(data.X, data.y, alpha=0.1), order="balanced", batch_size=4, epochs=5)
+    assert printed["x"] == want.x.tolist()
+    assert (printed["order"], printed["theorem"], printed["failure"]) == ("balanced", 6, 0.0)
+    assert printed["gap"] <= printed["bound"]
 
 
 def test_run_takes_a_step_and_goes_on_from_a_checkpoint(tmp_path):
