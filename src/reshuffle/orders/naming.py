@@ -22,7 +22,6 @@ class Scheme:
     uniform: bool = False  #: each epoch's permutation is uniformly distributed, as Theorem 1 asks
     adaptive: bool = False  #: only the first epoch's is drawn; each epoch of a run makes that of the next
     permutes: bool = True  #: an epoch visits each of the n rows once; if not, theorems and constants do not apply
-    adaptive: bool = False  #: only the first epoch's is drawn; each epoch of a run makes that of the next
 
 
 @dataclass(frozen=True)
