@@ -18,7 +18,7 @@ def arrow(what: str) -> Any:
 
 def is_frame(X: Any) -> bool:
     """Whether X is a table of pandas, polars, Arrow or another library that hands its columns on."""
-    return hasattr(X, "__dataframe__")
+    return hasattr(X, "columns") and (hasattr(X, "__arrow_c_stream__") or hasattr(X, "__dataframe__"))
 
 
 def table_of_frame(X: Any, name: str) -> Table:
