@@ -25,6 +25,7 @@ MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "NULL", "null", "?"})
 
 _GAPS: dict[str, Any] = dict.fromkeys(MISSING, np.nan)
 _CELLS = 1 << 20  # that are text at a time
+_SAMPLE = 25  # rows that tell a header from data
 _LARGEST_EXACT = 2.0**53  # whole numbers above may be equal as float64 and differ in the file
 _INDEX = re.compile(r"Unnamed: 0|__index_level_\d+__|")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([ T].*)?")
@@ -72,7 +73,8 @@ class _Text:
         self.index = {k: _Numbered() for k in self.words}
         self.starts, late = [0], set()
         for form in self.forms:
-            order = [form.skipped + form.names.index(name) for name in self.names]
+            numbered = {name: k for k, name in enumerate(form.names, form.skipped)}
+            order = [numbered[name] for name in self.names]
             numbers = None if self.codes else form.all_numbers()
             if numbers is not None:
                 self.blocks.append(numbers[:, order])
@@ -125,7 +127,7 @@ class _Form:
         tabs = isinstance(path, Path) and kind(path) == ".tsv"
         self.delimiter = "\t" if tabs else delimiter_of(text_sample(path)) or ","
         with opened(path) as file, _text(file) as text:
-            rows = [row for _, row in islice(self._cells(text), 100)]
+            rows = [row for _, row in islice(self._cells(text), _SAMPLE)]
         if not rows:
             raise ValueError(f"{path} holds no samples")
         first, *body = rows
@@ -299,7 +301,8 @@ def names_of(paths: Iterable[Any]) -> str:
 
 
 def _same_columns(first: Place, names: list[str], other: Place, found: list[str]) -> None:
-    lacking, new = [name for name in names if name not in found], [name for name in found if name not in names]
+    known, seen = set(names), set(found)
+    lacking, new = [name for name in names if name not in seen], [name for name in found if name not in known]
     if lacking or new or len(names) != len(found):
         parts = [f"lacks {listed(lacking)}"] if lacking else []
         parts += [f"has {listed(new)} besides"] if new else []
