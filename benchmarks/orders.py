@@ -10,8 +10,8 @@ balanced_epoch_over_rr  time of an epoch over that of an epoch of "rr", its orde
 a9a_256_over_rr         f - min f of "balanced" over "rr" on a9a after 20 epochs, both at 256 times the theory's step
 fixed_over_random       prefix discrepancy on a9a (b = 32, alpha = 1e-2) at the optimum, over the mean of random orders: of the
                         file, and after six passes of `rs.orders.balanced` from it
-rank_correlation        Spearman's, over 18 ways to shuffle a file that is sorted by label, of the discrepancy with the gap f - min f
-                        that training ends at: the mean of epochs 31 to 40 and three seeds, logistic, alpha = 1e-3, b = 32, at 64
+rank_correlation        Spearman's, over 18 ways to shuffle a file that is sorted by label, of the discrepancy with the gap that
+                        training ends at: the mean of epochs 31 to 40 and three seeds, logistic, alpha = 1e-3, b = 32, at 64
                         times the theory's step, which here is the limit of three sampled random orders: the worst of a9a,
                         mushrooms and ijcnn1; `rank_correlations` has each
 files                   the figures of each file, as it is and with columns scaled to unit root mean square

@@ -1,5 +1,6 @@
 """The command through its real entry point."""
 
+import io
 import json
 import subprocess
 import sys
@@ -8,14 +9,31 @@ from pathlib import Path
 import pytest
 
 import reshuffle as rs
+from reshuffle import cli
 
 COMMAND = Path(sys.executable).with_name("reshuffle")
 
 
-def run(*arguments, status=0):
-    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False)
+def run(*arguments, status=0, stdin=None):
+    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, input=stdin)
     assert done.returncode == status, done.stderr
     return done.stdout, done.stderr
+
+
+@pytest.fixture
+def called(monkeypatch, capsys):
+    """The same in this process, which spares the start of another."""
+
+    def call(*arguments, status=0, stdin=""):
+        monkeypatch.setattr(sys, "argv", ["reshuffle", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        out, err = capsys.readouterr()
+        assert stop.value.code == status, err
+        return out, err
+
+    return call
 
 
 KEYS = (
@@ -191,22 +209,22 @@ def test_fit_writes_a_model_that_predict_reads(tmp_path):
     assert "test.svm has 5 features; the model was trained on 3" in run("predict", model, test, status=2)[1]
 
 
-def test_fit_takes_words_names_and_several_classes(tmp_path):
+def test_fit_takes_words_names_and_several_classes(tmp_path, called):
     table, model = tmp_path / "t.csv", tmp_path / "model.json"
     table.write_text("kind,a,b\nred,1,2\ngreen,3,4\nblue,-5,6\nred,1,3\ngreen,4,4\nblue,-5,5\n")
-    run("fit", table, "--target", "kind", "--alpha", 1e-2, "--jobs", 2, "--out", model)
+    called("fit", table, "--target", "kind", "--alpha", 1e-2, "--jobs", 2, "--out", model)
     content = json.loads(model.read_text())
     assert content["classes"] == ["blue", "green", "red"]
     assert content["feature_names"] == ["a", "b"]
-    stdout, stderr = run("predict", model, table, "--target", "kind")
+    stdout, stderr = called("predict", model, table, "--target", "kind")
     assert stdout.split() == ["red", "green", "blue", "red", "green", "blue"]
     assert stderr == "accuracy 1.0000 on 6 rows\n"
     (tmp_path / "new.csv").write_text("a,b\n1,2\n-5,6\n")  # no labels
-    assert run("predict", model, tmp_path / "new.csv") == ("red\nblue\n", "")
+    assert called("predict", model, tmp_path / "new.csv") == ("red\nblue\n", "")
     (tmp_path / "new.csv").write_text("b,kind,a\n2,red,1\n6,blue,-5\n")  # columns go by their names
-    assert run("predict", model, tmp_path / "new.csv") == ("red\nblue\n", "accuracy 1.0000 on 2 rows\n")
+    assert called("predict", model, tmp_path / "new.csv") == ("red\nblue\n", "accuracy 1.0000 on 2 rows\n")
     (tmp_path / "new.csv").write_text("kind,a,c\nred,1,2\n")
-    _, stderr = run("predict", model, tmp_path / "new.csv", status=2)
+    _, stderr = called("predict", model, tmp_path / "new.csv", status=2)
     assert stderr.endswith("new.csv lacks columns that the model was trained on: b; new here: c\n")
 
 
@@ -223,6 +241,81 @@ def test_fit_is_a_regression_where_the_loss_asks_for_one(tmp_path):
     data = rs.load("diabetes")
     assert [float(line) for line in stdout.split()] == [float(value) for value in back.predict(data.X)]
     assert stderr.startswith("R² ")
+
+
+MIXED = "size,city,day,id,price\n" + "".join(
+    f"{'' if k == 5 else k % 6},{['rome', 'oslo'][k % 2]},2024-01-{k + 1:02d},user{k},{10 * (k % 2) + k % 6 + 0.5}\n"
+    for k in range(24)
+)
+
+
+def test_a_table_as_people_have_it(tmp_path, called):
+    """Words, dates, gaps and an identifier, with no option at all; every line on stderr is about one of them."""
+    table, model = tmp_path / "t.csv", tmp_path / "model.json"
+    table.write_text(MIXED)
+    stdout, stderr = run("fit", table, "--out", model)
+    assert stdout.startswith(f"{model}: squared on 24 x 5, ")
+    assert [line.removeprefix(f"reshuffle: {table}: ") for line in stderr.splitlines()] == [
+        "dropped columns in which all words differ: id",
+        "words become 2 columns of zeros and ones: city",
+        "dates become days since the first: day",
+        "missing numbers become the mean, and a column says where, (missing): size",
+        "reshuffle: loss squared, as the labels are numbers, 0.5 to 15.5; --loss says otherwise",
+    ]
+    assert json.loads(model.read_text())["feature_names"] == ["size", "size=(missing)", "city=oslo", "city=rome", "day"]
+    stdout, stderr = called("predict", model, table)
+    assert len(stdout.split()) == 24
+    assert float(stderr.split()[1]) > 0.99
+    header, first, *_ = MIXED.splitlines()
+    order = [4, 1, 0, 2, 3]
+    mixed = "\n".join(",".join(line.split(",")[k] for k in order) for line in (header, first, "3,paris,2024-02-01,new,1.5"))
+    piped, stderr = run("predict", model, "-", stdin=mixed)
+    assert piped.splitlines()[0] == stdout.splitlines()[0]
+    assert stderr.splitlines()[0].endswith("taken as rare, as none or as the mean: city (1 rows)")
+    _, stderr = called("predict", model, "-", stdin="size,day,id,price\n1,2024-01-01,a,2\n", status=2)
+    assert stderr == "reshuffle: standard input lacks columns that the model was trained on: city\n"
+    for command in (["fit", table, "--out", model], ["predict", model, "-"], ["plan", table], ["constants", table], ["run", table]):
+        _, stderr = called(*command, "--strict", status=2, stdin=mixed)
+        assert "strict refuses that: change the table first" in stderr
+        assert len(stderr.splitlines()) == 1
+
+
+def test_every_command_takes_several_files_and_poses_the_same_problem(tmp_path, called):
+    head, *rows = "a,b,t\n1,2,no\n3,1,yes\n-1,4,no\n2,-2,yes\n0,1,no\n1,1,yes\n".splitlines()
+    for k in range(2):
+        (tmp_path / f"part{k}.csv").write_text("\n".join([head, *rows[3 * k : 3 * k + 3]]))
+    parts = [tmp_path / "part0.csv", tmp_path / "part1.csv"]
+    data = rs.load(parts)
+    problem = rs.Problem(data.X, data.y, alpha=1e-4, fit_intercept=True)
+    line = "reshuffle: loss logistic, as the labels are two classes, no and yes; --loss says otherwise\n"
+    printed, said = called("plan", *parts, "--json")
+    assert json.loads(printed) == json.loads(json.dumps(rs.plan(problem, feature_names=data.feature_names).to_dict()))
+    assert said == line
+    printed, said = called("run", tmp_path, "--epochs", 3, "--no-bound", "--json")
+    assert json.loads(printed)["x"] == rs.minimize(problem, epochs=3).x.tolist()
+    assert said == line
+    _, said = called("fit", tmp_path / "part*.csv", "--out", tmp_path / "model.json")
+    fitted = rs.models.load(tmp_path / "model.json")
+    assert (fitted.alpha, fitted.fit_intercept, fitted.loss) == (1e-4, True, "logistic")
+    assert said == line
+
+
+def test_a_loss_is_asked_for_where_labels_are_many_whole_numbers(tmp_path, called):
+    for command in (["fit", "diabetes", "--out", tmp_path / "m.json"], ["plan", "diabetes"], ["run", "diabetes"]):
+        _, stderr = called(*command, status=2)
+        assert stderr == (
+            "reshuffle: diabetes: the labels are 214 distinct whole numbers, which may be amounts or classes; "
+            "say --loss squared to predict amounts, or --loss logistic for 214 classes\n"
+        )
+    assert not (tmp_path / "m.json").exists()
+
+
+def test_the_data_is_never_overwritten(tmp_path, called):
+    table = tmp_path / "t.csv"
+    table.write_text("a,t\n1,0\n2,1\n")
+    for words in (["fit", table, "--out", table], ["report", table, "-o", tmp_path / "." / "t.csv"]):
+        assert "is the data that is to be read; name another file" in called(*words, status=2)[1]
+    assert table.read_text() == "a,t\n1,0\n2,1\n"
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.data import Data
+from reshuffle.estimators import from_data
 from reshuffle.estimators.from_data import rows_for
 from reshuffle.models import load, save
+from reshuffle.tables import Columns
 
 X = np.random.default_rng(0).standard_normal((30, 3))
 SIGNS = (X[:, 0] > 0).astype(int)
@@ -142,6 +144,16 @@ def damage(**changes):
         (damage(coefficients=[[float("nan"), 1, 2]]), "coefficients are not all finite"),
         (damage(intercepts=[1, 2]), "intercepts have shape"),
         (damage(feature_names=["a"]), "feature_names must be 3 names"),
+        (damage(columns={"inputs": []}), "is damaged"),
+        (damage(columns=[1]), "is damaged"),
+        (
+            damage(columns={"target": None, "header": True, "dropped": [], "inputs": [{"kind": "words"}]}),
+            "is damaged",
+        ),
+        (
+            damage(columns=Columns.plain(["a", "b", "c"], 3).to_dict()),
+            "columns make other features than feature_names",
+        ),
         (damage(certified_gap="small"), "certified_gap is 'small'"),
         (damage(passes=None), "is damaged"),
     ],
@@ -166,6 +178,45 @@ def test_sparse_rows_are_padded_and_wide_ones_refused():
         rows_for(model, Data(sp.csr_array(np.ones((2, 4))), y, "t"))
     with pytest.raises(ValueError, match="t has 2 features; the model was trained on 3"):
         rows_for(model, Data(X[:2, :2], y, "t"))
+
+
+def test_what_was_learnt_of_a_table_is_kept_to_the_last_bit(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{x!r},{w},2024-01-{k % 28 + 1:02d},{k % 2}" for k, (x, w) in enumerate(zip(rng.random(60), "abc" * 20, strict=True))]
+    (tmp_path / "t.csv").write_text("x,w,day,t\n" + "\n".join([*rows[:-1], ",,,1"]))
+    data = rs.load(tmp_path / "t.csv")
+    model = from_data.fit(data, "logistic", alpha=0.1, random_state=0)
+    save(model, tmp_path / "model.json")
+    back = load(tmp_path / "model.json")
+    assert back.columns_ == data.columns
+    assert back.columns_.names == back.feature_names_in_.tolist() == data.feature_names
+    again = from_data.load_for(back, tmp_path / "t.csv")
+    assert (again.X != data.X).nnz == 0
+    assert again.X.data.tobytes() == data.X.data.tobytes()
+    save(back, tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_text() == (tmp_path / "model.json").read_text()
+
+
+@pytest.mark.parametrize("large", [[2**63, 2**63 + 1], [0, 2**64 - 1], [-(2**63), 2**63 - 1]])
+def test_large_classes_stay_apart(tmp_path, large):
+    y = np.array(large, dtype=np.uint64 if large[0] >= 0 else np.int64)[SIGNS]
+    model = from_data.fit(Data(X, y, "t"), "logistic", alpha=0.1)
+    save(model, tmp_path / "model.json")
+    assert load(tmp_path / "model.json").classes_.tolist() == large
+    assert set(load(tmp_path / "model.json").predict(X).tolist()) == set(large)
+    with pytest.raises(ValueError, match=r"t: y holds 9223372036854775808 in row \d+ .* too large a class"):
+        from_data.fit(Data(X, np.where(SIGNS, 2.0**63, 0.0), "t"), "logistic", alpha=0.1)
+
+
+def test_a_model_of_a_matrix_reads_tables_by_name_or_by_place(tmp_path):
+    model = fitted()
+    (tmp_path / "t.csv").write_text("c,label,b,a\n3,0,2,1\n6,1,5,4\n")
+    by_place = from_data.load_for(model, tmp_path / "t.csv", target="label")
+    np.testing.assert_array_equal(by_place.X, [[3, 2, 1], [6, 5, 4]])
+    model.feature_names_in_ = np.array(["a", "b", "c"], dtype=object)
+    by_name = from_data.load_for(model, tmp_path / "t.csv", target="label")
+    np.testing.assert_array_equal(by_name.X, [[1, 2, 3], [4, 5, 6]])
+    np.testing.assert_array_equal(by_name.y, [0, 1])
 
 
 def test_a_model_file_that_is_not_there_is_named(tmp_path):

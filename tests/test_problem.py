@@ -1,6 +1,10 @@
 """What a problem takes, what it refuses, and in which words."""
 
+import sys
+
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 
@@ -57,7 +61,8 @@ def test_other_types_are_converted(X):
         ({"y": np.full(4, 3)}, "y has 1 classes"),
         ({"y": np.array([0.0, 1.0, np.nan, 1.0])}, "y holds nan in row 2"),
         ({"y": np.array([0.0, 1.0, np.inf, 1.0]), "loss": "squared"}, "y holds inf in row 2"),
-        ({"y": np.array(list("abca")), "loss": "squared"}, "which is no number"),
+        ({"y": np.array(list("abca")), "loss": "squared"}, "y holds 'a', which is no number"),
+        ({"y": np.array([0.0, 2.0**63, 0.0, 0.0])}, "y holds 9223372036854775808 in row 1 (counted from 0), too large a class"),
         ({"alpha": -1.0}, "alpha=-1.0 must be zero or a positive number"),
         ({"alpha": float("nan")}, "alpha=nan"),
         ({"sample_weight": np.ones(3)}, "sample_weight has shape (3,)"),
@@ -129,3 +134,84 @@ def test_a_problem_with_other_arguments_or_fewer_rows():
     assert problem.alpha == 0.1
     with pytest.raises(ValueError, match="alpha=-1"):
         problem.replace(alpha=-1)
+
+
+FRAME = {
+    "x": pd.array([1.5, 2.0, None, 4.0], dtype="Float64"),
+    "n": pd.array([1, 2, 3, 4], dtype="Int64"),
+    "flag": pd.array([True, False, None, True], dtype="boolean"),
+    "city": pd.Categorical(["rome", "oslo", "rome", "oslo"], categories=["oslo", "paris", "rome"]),
+    "word": pd.array(["a", "a", None, "b"], dtype="string"),
+    "day": pd.to_datetime(["2024-01-01", "2024-01-03", "2024-01-02", "2024-01-01"]),
+}
+
+
+def test_a_frame_is_taken_like_a_file_of_it(tmp_path):
+    frame = pd.DataFrame({**FRAME, "y": Y}, index=[7, 8, 9, 10])
+    frame.to_parquet(tmp_path / "t.parquet", index=False)
+    data = rs.load(tmp_path / "t.parquet")
+    with pytest.warns(UserWarning, match="X: ") as told:
+        problem = rs.Problem(frame.drop(columns="y"), frame["y"])
+    assert [str(line.message).removeprefix("X: ") for line in told] == [
+        note.removeprefix(f"{tmp_path}/t.parquet: ") for note in data.notes
+    ]
+    np.testing.assert_array_equal(problem.X.toarray(), data.X.toarray())
+    names = [
+        "x",
+        "x=(missing)",
+        "n",
+        "flag",
+        "flag=(missing)",
+        "city=oslo",
+        "city=rome",
+        "word=a",
+        "word=b",
+        "word=(missing)",
+        "day",
+    ]
+    assert problem.feature_names == data.feature_names == names
+    assert problem.replace(alpha=0.5).feature_names == problem.take(np.array([0, 1])).feature_names == names
+    assert problem.replace(X=A).feature_names is None
+    with pytest.warns(UserWarning, match="X: "):
+        other = rs.Problem(pl.from_pandas(frame.drop(columns="y")), frame["y"])
+    np.testing.assert_array_equal(other.X.toarray(), data.X.toarray())
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_a_frame_of_numbers_needs_no_other_library_and_keeps_its_names(frame, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    problem = rs.Problem(frame({"a": A[:, 0], "c": [1, 2, 3, 4]}), Y)
+    assert problem.feature_names == ["a", "c"]
+    np.testing.assert_array_equal(problem.X[:, 1], [1, 2, 3, 4])
+    with pytest.raises(ImportError, match=r'needs pyarrow: pip install "reshuffle\[parquet\]"'):
+        rs.Problem(frame({"a": ["x", "y", "x", "y"]}), Y)
+
+
+def test_a_plan_names_the_columns_of_a_frame():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"small": rng.standard_normal(60), "huge": 1e4 * rng.standard_normal(60)})
+    plan = rs.plan(rs.Problem(frame, rng.integers(0, 2, 60), alpha=0.1), eps=0.1, permutations=2)
+    assert "huge" in str(plan)
+
+
+@pytest.mark.parametrize("name", ["X", "y", "sample_weight", "x0"])
+def test_masks_and_imaginary_parts_are_not_lost_without_a_word(name):
+    values = {"X": A, "y": Y, "sample_weight": np.ones(4), "x0": np.ones(3)}
+    for change, complaint in [
+        (lambda values: np.ma.masked_array(values, values == values.flat[0]), rf"{name} is a masked array with \d+ masked entries"),
+        (lambda values: values + 1j, rf"{name} has dtype complex128; use real numbers"),
+    ]:
+        given = {**values, name: change(values[name])}
+        x0 = given.pop("x0")
+        for loss in ("logistic", "squared"):
+            with pytest.raises(ValueError, match=complaint):
+                rs.minimize(rs.Problem(**given, loss=loss, alpha=0.1), x0=x0, epochs=1)
+    free = np.ma.masked_array(A, np.zeros_like(A, dtype=bool))
+    np.testing.assert_array_equal(rs.Problem(free, Y).X, A)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT])
+def test_missing_labels_are_refused_with_their_row(missing):
+    for loss in ("logistic", "squared"):
+        with pytest.raises(ValueError, match="y is missing in row 2"):
+            rs.Problem(A, np.array([1, 2, missing, 2], dtype=object), loss=loss)

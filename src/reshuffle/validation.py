@@ -106,17 +106,27 @@ def labels_for(loss: Loss, y: ArrayLike | None, n: int) -> Vector | None:
         try:
             labels = labels.astype(np.float64)
         except (TypeError, ValueError):
-            raise ValueError(f"y holds {labels[0]!r}, which is no number; loss={str(loss)!r} predicts numbers") from None
+            raise ValueError(f"y holds {labels.tolist()[0]!r}, which is no number; loss={str(loss)!r} predicts numbers") from None
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         row = int(np.argmin(np.isfinite(labels)))
         raise ValueError(f"y holds {labels[row]} in row {row} (counted from 0); remove such rows first")
     return labels if loss.task == "regression" else signs_for(loss, labels)
 
 
+def refuse_merged(labels: NDArray[Any], name: str = "y") -> None:
+    """Classes that are numbers which float64 may have rounded to one another."""
+    if labels.dtype.kind == "f" and (np.abs(labels) >= 2.0**53).any():
+        row = int(np.argmax(np.abs(labels)))
+        raise ValueError(
+            f"{name} holds {labels[row]:.0f} in row {row} (counted from 0), too large a class to be told from the next"
+        )
+
+
 def signs_for(loss: Loss, labels: NDArray[Any]) -> Vector:
     """-1 for the smaller of two classes, +1 for the larger."""
     if labels.dtype.kind in "if" and (np.abs(labels) == 1).all():
         return labels.astype(np.float64)
+    refuse_merged(labels)
     classes = np.unique(labels)
     if len(classes) == 2:
         return np.where(labels == classes[1], 1.0, -1.0)

@@ -11,9 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.data import tables
+from reshuffle.data.tables import MISSING
 
 ROWS = [[1.5, 2, 0], [3, 4.25, 1], [-5, 6, 1]]
 
@@ -256,3 +259,30 @@ def test_what_is_not_text_is_refused_with_its_line(tmp_path):
     (tmp_path / "t.csv").write_bytes("a,t\n1,2\n".encode("utf-16"))
     with pytest.raises(ValueError, match=r"t\.csv, line 1"):
         rs.load(tmp_path / "t.csv")
+
+
+CELLS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.floats(-1e15, 1e15).map(lambda x: f" {x:+.3e}"),
+    st.integers(-(2**70), 2**70).map(str),
+    st.sampled_from(["00.5", "1e-400", "+.5E+2 ", "-0", '"7"', '" 7.5"', "5.", "1E5", "nan", "NA", ""]),
+)
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=3, max_size=8))
+@settings(max_examples=40)
+def test_numbers_are_the_same_read_at_once_or_cell_by_cell(tmp_path_factory, rows):
+    path = write(
+        tmp_path_factory.mktemp("cells") / "t.csv", "a,b,c,t\n" + "".join(f"{a},{b},1,{k}.5\n" for k, (a, b) in enumerate(rows))
+    )
+    got = rs.load(path)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tables._Form, "all_numbers", lambda form: None)
+        want = rs.load(path)
+    assert got.feature_names == want.feature_names
+    assert (got.X.toarray() if sp.issparse(got.X) else got.X).tobytes() == (
+        want.X.toarray() if sp.issparse(want.X) else want.X
+    ).tobytes()
+    numbers = [None if cell in MISSING else float(cell.strip('"')) for cell, _ in rows]
+    if None not in numbers and not any(np.isnan(numbers)) and max(map(abs, numbers)) < 2**53:
+        assert got.X[:, 0].tolist() == numbers

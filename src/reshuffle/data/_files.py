@@ -89,9 +89,13 @@ def text_sample(path: Place) -> list[str]:
 
 
 def holds_table(path: Place) -> bool:
-    """Whether text without a telling name is a table: it has a delimiter that cuts all its lines alike, and is not svmlight."""
+    """Whether text without a telling name is a table: its first line is not svmlight, and in a file, which may be svmlight with a
+    mistake in it, some delimiter cuts all lines alike.
+    """
     lines = [line for line in text_sample(path) if line.strip()]
-    return not all(_SVMLIGHT.fullmatch(line.strip()) for line in lines) and delimiter_of(lines) is not None
+    if not lines or _SVMLIGHT.fullmatch(lines[0].strip()):
+        return False
+    return isinstance(path, Piped) or delimiter_of(lines) is not None
 
 
 def delimiter_of(lines: list[str]) -> str | None:

@@ -3,7 +3,9 @@
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from importlib import import_module
 from itertools import islice
@@ -23,6 +25,7 @@ MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "NULL", "null", "?"})
 
 _GAPS: dict[str, Any] = dict.fromkeys(MISSING, np.nan)
 _CELLS = 1 << 20  # that are text at a time
+_SAMPLE = 25  # rows that tell a header from data
 _LARGEST_EXACT = 2.0**53  # whole numbers above may be equal as float64 and differ in the file
 _INDEX = re.compile(r"Unnamed: 0|__index_level_\d+__|")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([ T].*)?")
@@ -68,23 +71,25 @@ class _Text:
         self.blocks: list[NDArray[np.float64]] = []
         self.codes: dict[int, list[NDArray[np.int64]]] = {k: [] for k in self.words}
         self.index = {k: _Numbered() for k in self.words}
-        self.lines: list[int] = []
-        self.starts = []
-        late: set[int] = set()
+        self.starts, late = [0], set()
         for form in self.forms:
-            self.starts.append(len(self.lines))
-            order = [form.names.index(name) for name in self.names]
-            for lines, rows in form.blocks(max(1, _CELLS // width)):
-                self.lines += lines
-                late |= self._take(rows, form, order)
+            numbered = {name: k for k, name in enumerate(form.names, form.skipped)}
+            order = [numbered[name] for name in self.names]
+            numbers = None if self.codes else form.all_numbers()
+            if numbers is not None:
+                self.blocks.append(numbers[:, order])
+            else:
+                for rows in form.blocks(max(1, _CELLS // width)):
+                    late |= self._take(rows, order)
+            self.starts.append(sum(map(len, self.blocks)))
         return late
 
-    def _take(self, rows: list[list[str]], form: "_Form", order: list[int]) -> set[int]:
+    def _take(self, rows: list[list[str]], order: list[int]) -> set[int]:
         late = set()
         numbers = np.full((len(rows), len(order)), np.nan)
         columns = list(zip(*rows, strict=True))
         for k, place in enumerate(order):
-            cells = columns[place + form.skipped]
+            cells = columns[place]
             found = None if k in self.codes else _numbers(cells)
             if found is not None:
                 numbers[:, k] = found
@@ -109,9 +114,9 @@ class _Text:
         return Table(self.name, self.names, columns, self.forms[0].header, self.place, notes)
 
     def place(self, row: int) -> str:
-        line = f"line {self.lines[row]}"
-        file = self.paths[int(np.searchsorted(self.starts, row, side="right")) - 1]
-        return line if len(self.paths) == 1 else f"{line} of {file}"
+        file = int(np.searchsorted(self.starts, row, side="right")) - 1
+        line = f"line {self.forms[file].line(row - self.starts[file])}"
+        return line if len(self.paths) == 1 else f"{line} of {self.paths[file]}"
 
 
 class _Form:
@@ -122,7 +127,7 @@ class _Form:
         tabs = isinstance(path, Path) and kind(path) == ".tsv"
         self.delimiter = "\t" if tabs else delimiter_of(text_sample(path)) or ","
         with opened(path) as file, _text(file) as text:
-            rows = [row for _, row in islice(self._cells(text), 100)]
+            rows = [row for _, row in islice(self._cells(text), _SAMPLE)]
         if not rows:
             raise ValueError(f"{path} holds no samples")
         first, *body = rows
@@ -135,18 +140,34 @@ class _Form:
             self.names, self.skipped, self.note = self.names[1:], 1, "left out the first column, which is an index"
         self.names = [name or str(k) for k, name in enumerate(self.names)]
 
-    def blocks(self, size: int) -> Iterator[tuple[list[int], list[list[str]]]]:
-        """The numbers of the lines, and the rows that end there, so many at a time."""
+    def all_numbers(self) -> NDArray[np.float64] | None:
+        """The whole file by NumPy, which is many times faster but names no place: None where it meets anything but numbers."""
+        try:
+            with opened(self.path) as file, _text(file) as text, warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "loadtxt: input contained no data")
+                form: dict[str, Any] = {"delimiter": self.delimiter, "quotechar": '"', "comments": None, "ndmin": 2}
+                found = np.loadtxt(text, **form, skiprows=int(self.header))
+        except ValueError:
+            return None
+        return found if found.shape[1] == self.width and not (np.abs(found) >= _LARGEST_EXACT).any() else None
+
+    def blocks(self, size: int) -> Iterator[list[list[str]]]:
+        """The rows, so many at a time."""
+        with closing(self._body()) as body:
+            while pairs := list(islice(body, size)):
+                for line, row in pairs:
+                    if len(row) != self.width:
+                        raise ValueError(f"{self.path}, line {line}: {len(row)} columns where the first line has {self.width}")
+                yield [row for _, row in pairs]
+
+    def line(self, row: int) -> int:
+        """The number of its last line."""
+        with closing(self._body()) as body:
+            return next(islice(body, row, None))[0]
+
+    def _body(self) -> Generator[tuple[int, list[str]]]:
         with opened(self.path) as file, _text(file) as text:
-            cells = self._cells(text)
-            if self.header:
-                next(cells)
-            while pairs := list(islice(cells, size)):
-                lines, rows = map(list, zip(*pairs, strict=True))
-                if {len(row) for row in rows} != {self.width}:
-                    line, row = next((line, row) for line, row in pairs if len(row) != self.width)
-                    raise ValueError(f"{self.path}, line {line}: {len(row)} columns where the first line has {self.width}")
-                yield lines, rows
+            yield from islice(self._cells(text), int(self.header), None)
 
     def _cells(self, text: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
         """The rows that are not blank, each with the number of its last line."""
@@ -280,7 +301,8 @@ def names_of(paths: Iterable[Any]) -> str:
 
 
 def _same_columns(first: Place, names: list[str], other: Place, found: list[str]) -> None:
-    lacking, new = [name for name in names if name not in found], [name for name in found if name not in names]
+    known, seen = set(names), set(found)
+    lacking, new = [name for name in names if name not in seen], [name for name in found if name not in known]
     if lacking or new or len(names) != len(found):
         parts = [f"lacks {listed(lacking)}"] if lacking else []
         parts += [f"has {listed(new)} besides"] if new else []

@@ -13,10 +13,9 @@ from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import get_loss
 from reshuffle.rows import in_memory
 from reshuffle.tables import Columns
+from reshuffle.validation import refuse_merged
 
 Model = LinearClassifier | LinearRegressor
-
-_LARGEST_EXACT = 2.0**53
 
 
 def fit(data: Data, loss: str, **parameters: Any) -> Model:
@@ -40,11 +39,7 @@ def _classes(y: Any, name: str) -> Any:
     """In text a class 1 is read as the number 1.0."""
     if y.dtype.kind != "f" or not np.array_equal(y, np.rint(y)):
         return y
-    if np.abs(y).max() >= _LARGEST_EXACT:
-        row = int(np.argmax(np.abs(y)))
-        raise ValueError(
-            f"{name}: the label {y[row]:.0f} in row {row} (counted from 0) is too large to be told from its neighbours"
-        )
+    refuse_merged(y, f"{name}: y")
     return y.astype(np.int64)
 
 

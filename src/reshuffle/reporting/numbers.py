@@ -127,7 +127,7 @@ def report(
         stage(name)
 
     begin("data")
-    data = data or Data(None, None, "data")
+    data = data or Data(None, None, "data", problem.feature_names)
     dataset = describe(problem, data.name, data.y, data.feature_names)
     begin("optimum and constants")
     found = survey(problem, permutations=permutations, seed=seed)

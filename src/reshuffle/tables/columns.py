@@ -324,8 +324,9 @@ def _text(value: Any) -> str:
 def _told(table: Table, inputs: list[Input]) -> Iterable[str]:
     """A line for each thing that was done."""
     words = [entry for entry in inputs if isinstance(entry, Categories)]
+    columns = dict(zip(table.names, table.columns, strict=True))
     for entry in words:
-        column = table.columns[table.names.index(entry.name)]
+        column = columns[entry.name]
         assert isinstance(column, Words)
         strays = [k for k, value in enumerate(column.values) if not is_number(value)]
         if 0 < len(strays) <= len(column.values) // 2:

@@ -18,14 +18,16 @@ def arrow(what: str) -> Any:
 
 def is_frame(X: Any) -> bool:
     """Whether X is a table of pandas, polars, Arrow or another library that hands its columns on."""
-    return hasattr(X, "__dataframe__")
+    return hasattr(X, "columns") and (hasattr(X, "__arrow_c_stream__") or hasattr(X, "__dataframe__"))
 
 
 def table_of_frame(X: Any, name: str) -> Table:
     pa = arrow(f"{name}: a data frame with words, dates or missing values")
     try:
-        # an index is no column; what pandas alone has, a frame of pandas has
-        table = pa.Table.from_pandas(X, preserve_index=False) if hasattr(X, "iloc") else pa.table(X)
+        if hasattr(X, "iloc"):  # pandas, whose index is no column
+            table = pa.Table.from_pandas(X, preserve_index=False)
+        else:
+            table = X.to_arrow() if hasattr(X, "to_arrow") else pa.table(X)
     except pa.ArrowException as error:
         raise ValueError(f"{name} cannot be read as a table: {str(error).splitlines()[0]}") from None
     return table_of_arrow(table, name)

@@ -82,6 +82,9 @@ class Table:
             raise ValueError(f"{where}: the label is missing ({int(empty.sum())} such rows); remove such rows first")
         if isinstance(column, Words):
             return column.array()
+        if column.dtype.kind == "f" and np.isinf(column).any():
+            where = f"{self.name}, {self.place(int(np.argmax(np.isinf(column))))}, column {name!r}"
+            raise ValueError(f"{where}: the label is infinite; remove such rows first")
         if column.dtype.kind == "M":
             raise ValueError(f"{self.name}: column {name!r} holds dates, which are no labels; choose another with target=")
         return np.ascontiguousarray(column)
