@@ -133,7 +133,7 @@ def one_sparse(X: Any) -> dict[str, float]:
     derivative, ones, dual = compiled(get_loss("logistic"), "derivative"), np.ones(n), np.empty(n)
 
     def sgd(ahead: bool) -> None:
-        kernels.sgd_epoch(A, ones, ones, order, ahead, 1, 1e-4, 1e-4, derivative, 0.0, x, False, dual)
+        kernels.sgd_epoch(A, ones, ones, order, ahead, 1, 1e-4, 1e-4, derivative, 0.0, x, False, dual, None, None)
 
     beside, apart = product(kernels.row_move), product(kernels._by_storage(sparse_move_apart, None))
     v, together, separate = np.ones(n) / n, np.zeros((d, 2)), np.zeros((2, d))

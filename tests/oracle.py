@@ -52,6 +52,30 @@ def shuffled_sgd(A, y, loss, permutations, b, steps, x0, *, weights=None, alpha=
     return ends, duals
 
 
+def balanced_sgd(A, y, loss, order, b, steps, x0, *, weights=None, alpha=0.0, intercept=False):
+    """The same, each epoch making the order of the next from its gradients, pair after pair. Returns every order as well, the one
+    for an epoch that is yet to come included.
+    """
+    n = len(A)
+    weights = np.ones(n) if weights is None else weights
+    rows = np.column_stack([A, np.ones(n)]) if intercept else np.asarray(A, dtype=float)
+    x, ends, orders = np.array(x0, dtype=float), [], [list(order)]
+    for step in steps:
+        here = orders[-1]
+        (x,), duals = shuffled_sgd(A, y, loss, [np.array(here)], b, [step], x, weights=weights, alpha=alpha, intercept=intercept)
+        ends.append(x)
+        gradients = (weights * duals)[:, None] * rows
+        walk, front, back = np.zeros(x.size), [], []
+        for h, i in zip(here[0::2], here[1::2], strict=False):
+            if walk @ (gradients[h] - gradients[i]) > 0.0:
+                h, i = i, h
+            front.append(h)
+            back.append(i)
+            walk = walk + gradients[h] - gradients[i]
+        orders.append(front + here[2 * len(front) :] + back[::-1])
+    return ends, duals, orders
+
+
 # --- what the lemmas sum over an epoch
 #
 # They hold for block rows too: a sample has one row as a linear predictor, 1 + d with a regulariser, d as a function on R^d. The

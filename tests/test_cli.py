@@ -71,6 +71,7 @@ def test_a_journal_is_resumed(tmp_path):
         (["digits", "--order", "random"], "order='random' is not known"),
         (["digits", "--order", "blocks:2000"], "order='blocks:2000': rows=2000 is larger than the 1797 rows of the data"),
         (["digits", "--order", "distributed:4"], "order='distributed:4' does not visit each of the 1797 rows once an epoch"),
+        (["digits", "--order", "balanced"], "order 'balanced' is made while a run goes on; constants belong to known orders"),
         (["digits", "--tol", "0"], "tol=0.0"),
         (["digits", "--permutations", "many"], "Invalid value for '--permutations'"),
     ],
@@ -114,6 +115,16 @@ def test_run_takes_what_loaders_do_as_an_order_and_promises_nothing_where_no_the
     stdout, _ = run("run", "breast_cancer", *words, "--step-size", 1e-9)
     assert "promised     nothing: theorems are about each sample once an epoch" in stdout
     assert "order='distributed:8': theorems are about orders" in run("run", "breast_cancer", *words, status=2)[1]
+
+
+def test_run_takes_an_order_that_is_made_while_running():
+    words = ["--alpha", 0.1, "--order", "balanced", "--batch-size", 4, "--epochs", 5, "--json"]
+    printed = json.loads(run("run", "breast_cancer", *words)[0])
+    data = rs.load("breast_cancer")
+    want = rs.minimize(rs.Problem(data.X, data.y, alpha=0.1), order="balanced", batch_size=4, epochs=5)
+    assert printed["x"] == want.x.tolist()
+    assert (printed["order"], printed["theorem"], printed["failure"]) == ("balanced", 6, 0.0)
+    assert printed["gap"] <= printed["bound"]
 
 
 def test_run_takes_a_step_and_goes_on_from_a_checkpoint(tmp_path):

@@ -102,7 +102,10 @@ def assert_same_optimum(one, other):
 CONTRACT = [Classifier(loss) for loss in CLASSIFICATION] + [Regressor(loss) for loss in REGRESSION]
 
 
-SGD_CONTRACT = [rs.ShuffledSGDClassifier(), rs.ShuffledSGDRegressor()]
+SGD_CONTRACT = [
+    *(rs.ShuffledSGDClassifier(), rs.ShuffledSGDRegressor()),
+    *(rs.ShuffledSGDClassifier(order="balanced"), rs.ShuffledSGDRegressor(order="balanced")),
+]
 MORE_STEPS = "an epoch over copies of a row takes more steps than over one with a weight"
 NOT_OF_SGD = {
     "check_sample_weight_equivalence_on_dense_data": MORE_STEPS,
@@ -296,6 +299,38 @@ def test_a_pass_with_sgd_is_an_epoch_of_algorithm_1():
     run = rs.minimize(problem_of(model, X, y), order="ig", batch_size=4, step_size=[0.1, 0.05, 0.1 / 3], epochs=3, average="last")
     np.testing.assert_allclose(point(model), run.x, rtol=1e-12)
     assert model.step_size_ == 0.1 / 3
+
+
+def test_passes_go_on_with_the_order_that_the_pass_before_has_made():
+    X, y = samples()
+    options = {"order": "balanced", "batch_size": 3, "step_size": 0.05}
+    model = shuffled("logistic", random_state=7, **options)
+    for _ in range(5):
+        model.partial_fit(X, y, classes=[0, 1])
+    run = rs.minimize(problem_of(model, X, y), epochs=5, seed=7, average="last", **options)
+    np.testing.assert_array_equal(point(model), run.x)
+    model.partial_fit(X[:30], y[:30])  # other rows begin with a random order
+    begun = rs.minimize(problem_of(model, X[:30], y[:30]), epochs=1, seed=7, x0=run.x, average="last", **options)
+    np.testing.assert_array_equal(point(model), begun.x)
+    model.fit(X, y).partial_fit(X, y)
+    again = rs.minimize(problem_of(model, X, y), epochs=1, seed=7, x0=point(clone(model).fit(X, y)), average="last", **options)
+    np.testing.assert_array_equal(point(model), again.x)
+
+
+def test_each_class_has_a_balanced_order_of_its_own_on_any_number_of_threads():
+    X, y = load_iris(return_X_y=True)
+    options = {"order": "balanced", "batch_size": 4, "step_size": 0.01, "epochs": 6, "tol": 0.0, "random_state": 3}
+    with pytest.warns(ConvergenceWarning):
+        one, two = (rs.ShuffledSGDClassifier(n_jobs=jobs, **options).fit(X, y) for jobs in (1, 3))
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+    problem = rs.Problem(X, np.where(y == 2, 1.0, -1.0), alpha=one.alpha, fit_intercept=True)
+    run = rs.minimize(problem, order="balanced", batch_size=4, step_size=0.01, epochs=6, seed=3)
+    np.testing.assert_array_equal(np.append(one.coef_[2], one.intercept_[2]), run.x)
+    passes = [rs.ShuffledSGDClassifier(n_jobs=jobs, **options) for jobs in (1, 3)]
+    for model in passes:
+        for _ in range(3):
+            model.partial_fit(X, y, classes=[0, 1, 2])
+    np.testing.assert_array_equal(passes[0].coef_, passes[1].coef_)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])

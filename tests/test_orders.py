@@ -48,6 +48,7 @@ def test_shuffle_once_keeps_the_first_permutation_of_its_seed():
         (np.array([1, 0]), "given", 1, True, False, True),
         ([[1, 0], np.array([0, 1]), (1, 0)], "listed", 3, False, False, True),
         (np.array([[1, 0], [0, 1]]), "listed", 2, False, False, True),
+        ("balanced", "balanced", None, False, False, False),
         (iter([[1, 0]]), "iterator", None, False, False, False),
     ],
 )

@@ -705,6 +705,38 @@ def test_the_balanced_walk_grows_no_faster_than_orthogonal_vectors(seed, n, d):
     np.testing.assert_allclose(np.sum(walk**2, axis=1), np.cumsum(np.diag(orthogonal) ** 2))
 
 
+def pair_signs(vectors):
+    """(+, -) or (-, +) for two vectors at a time; a last one without a partner has a plus."""
+    signs, walk = np.ones(len(vectors)), np.zeros(vectors.shape[1])
+    for p in range(0, len(vectors) - 1, 2):
+        sign = 1.0 if walk @ (vectors[p] - vectors[p + 1]) <= 0.0 else -1.0
+        signs[p : p + 2] = sign, -sign
+        walk = walk + sign * (vectors[p] - vectors[p + 1])
+    return signs
+
+
+@given(seed=st.integers(0, 10**6), n=st.integers(2, 25), d=st.integers(1, 4))
+def test_a_walk_in_pairs_needs_no_mean_and_grows_no_faster_than_the_differences(seed, n, d):
+    rng = np.random.default_rng(seed)
+    vectors = centred(rng, n, d)
+    shifted = vectors + rng.standard_normal(d)
+    R, sigma = discrepancy(vectors, 1), sqrt(np.mean(np.sum(vectors**2, axis=1)))
+    for passes in range(1, 7):
+        signs = pair_signs(vectors)
+        np.testing.assert_array_equal(signs, pair_signs(shifted))
+        walk, pairs = signed_walk(vectors, signs), n // 2
+        differences = np.cumsum(np.sum((vectors[0 : 2 * pairs : 2] - vectors[1 : 2 * pairs : 2]) ** 2, axis=1))
+        assert (np.sum(walk[1 : 2 * pairs : 2] ** 2, axis=1) <= differences * (1 + CLOSE) + 1e-12).all()
+        assert sqrt(np.sum(walk**2) / n) <= (sqrt(2 * n) + 1) * sigma * (1 + CLOSE)
+        new = reordered(signs)
+        vectors, shifted = vectors[new], shifted[new]
+        granted = 2.0**-passes * sqrt(R) + (1 - 2.0**-passes) * (sqrt(2 * n) + 1) * sigma
+        assert sqrt(discrepancy(vectors, 1)) <= granted * (1 + CLOSE)
+    orthogonal = np.diag(rng.random(2 * n) + 0.1)
+    walk = signed_walk(orthogonal, pair_signs(orthogonal))
+    np.testing.assert_allclose(np.sum(walk**2, axis=1), np.cumsum(np.diag(orthogonal) ** 2))
+
+
 @pytest.mark.parametrize(("n", "b"), [(4, 1), (5, 1), (5, 2), (6, 4)])
 def test_on_a_simplex_no_order_is_better_than_random(n, b):
     simplex = np.eye(n) - 1.0 / n

@@ -11,7 +11,7 @@ import reshuffle as rs
 from reshuffle.losses import get_loss
 from reshuffle.losses.base import compiled
 from reshuffle.rows import DualStep, Rows, Step, as_rows, base, in_memory, memory
-from tests.oracle import shuffled_sgd
+from tests.oracle import balanced_sgd, shuffled_sgd
 
 N, D = 37, 6
 
@@ -136,6 +136,34 @@ def test_an_epoch_of_algorithm_1(storage, intercept, b):
 
 
 @pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("b", [1, 3, 4, N])
+@pytest.mark.parametrize("n", [N, N - 1])
+def test_an_epoch_that_makes_the_next_order(storage, intercept, b, n):
+    rows, A = as_rows(storage).take(np.arange(n)) if n < N else as_rows(storage), explicit(storage, False)[:n]
+    rng, loss, rows = np.random.default_rng(4), get_loss("logistic"), rows.with_intercept(intercept)
+    y, weights, order = np.where(rng.random(n) < 0.5, -1.0, 1.0), rng.random(n) + 0.5, rng.permutation(n)
+    x, dual, start, b = np.full(rows.dimension, 0.1), np.empty(n), np.full(rows.dimension, 0.1), min(b, n)
+    step = Step(b, 0.1, 0.3, compiled(loss, "derivative"), loss.parameter)
+    following = rows.balanced_epoch(order, y, weights, step, x, dual)
+    ends, duals, orders = balanced_sgd(A, y, loss, order, b, [0.1], start, weights=weights, alpha=0.3, intercept=intercept)
+    np.testing.assert_allclose(x, ends[-1], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(dual, duals, rtol=1e-12, atol=1e-13)
+    assert following.tolist() == orders[-1]
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_signs_of_a_balanced_walk(storage, intercept):
+    rows, A = as_rows(storage).with_intercept(intercept), explicit(storage, intercept)
+    rng = np.random.default_rng(2)
+    u, c, order = rng.standard_normal(N), rng.standard_normal(rows.dimension), rng.permutation(N)
+    walk, expected = np.zeros(rows.dimension), []
+    for v in (u[:, None] * A + c)[order]:
+        expected.append(walk @ v <= 0.0)
+        walk += v if expected[-1] else -v
+    assert rows.balanced_signs(order, u, A @ c, c @ c).tolist() == expected
+
+
+@pytest.mark.parametrize("intercept", [False, True])
 def test_a_pass_of_sdca_maximises_the_dual_over_one_entry_after_the_other(storage, intercept):
     """An intercept with a pull of its own is one more feature, of size sqrt(intercept_pull / pull), with the others' pull."""
     size = 1.7 * intercept
@@ -228,9 +256,11 @@ def test_a_toy_storage_has_constants_and_a_plan(both, tmp_path):
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 def test_a_toy_storage_is_trained_on(both, loss):
     X, rows, y = both
-    runs = [rs.minimize(rs.Problem(A, y, loss=loss, alpha=0.1), step_size=0.1, batch_size=3, epochs=4) for A in (rows, X)]
-    np.testing.assert_allclose(runs[0].x, runs[1].x, rtol=1e-9)
-    assert runs[0].gap == pytest.approx(runs[1].gap, rel=1e-6)
+    for order in ("rr", "balanced"):
+        options = {"order": order, "step_size": 0.1, "batch_size": 3, "epochs": 4}
+        runs = [rs.minimize(rs.Problem(A, y, loss=loss, alpha=0.1), **options) for A in (rows, X)]
+        np.testing.assert_allclose(runs[0].x, runs[1].x, rtol=1e-9)
+        assert runs[0].gap == pytest.approx(runs[1].gap, rel=1e-6)
     for kind in (rs.CertifiedClassifier, partial(rs.ShuffledSGDClassifier, epochs=5, tol=1e9)):
         models = [kind(loss, alpha=0.1, random_state=0).fit(A, y, np.arange(80) % 3) for A in (rows, X)]
         np.testing.assert_allclose(models[0].coef_, models[1].coef_, atol=1e-3)
