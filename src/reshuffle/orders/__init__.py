@@ -199,7 +199,8 @@ def torch_sampler(
     rank = _whole_number("rank", rank, 0, num_replicas - 1, "of the last rank")
     rule = make_order(order, n, seed)
     if not rule.repeatable:
-        raise ValueError("order is an iterator, which has no epochs to go back to; use a name, an array or a list of arrays")
+        what = "is an iterator" if rule.iterator is not None else f"{rule.name!r} is made while a run goes on"
+        raise ValueError(f"order {what}: it cannot be asked for an epoch; use another name, an array or a list of arrays")
     return OrderSampler(rule, rank, num_replicas, drop_last)
 
 
