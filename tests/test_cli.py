@@ -139,7 +139,7 @@ def test_run_takes_an_order_that_is_made_while_running():
     words = ["--alpha", 0.1, "--order", "balanced", "--batch-size", 4, "--epochs", 5, "--json"]
     printed = json.loads(run("run", "breast_cancer", *words)[0])
     data = rs.load("breast_cancer")
-    want = rs.minimize(rs.Problem(data.X, data.y, alpha=0.1), order="balanced", batch_size=4, epochs=5)
+    want = rs.minimize(rs.Problem(data.X, data.y, alpha=0.1, fit_intercept=True), order="balanced", batch_size=4, epochs=5)
     assert printed["x"] == want.x.tolist()
     assert (printed["order"], printed["theorem"], printed["failure"]) == ("balanced", 6, 0.0)
     assert printed["gap"] <= printed["bound"]

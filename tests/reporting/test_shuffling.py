@@ -13,7 +13,8 @@ from tests.reporting.test_browser import DRAWN
 
 
 def run(*words, status=0):
-    done = subprocess.run([COMMAND, "order", *map(str, words)], capture_output=True, text=True, check=False)
+    loss = () if "--loss" in words else ("--loss", "logistic")  # else a line says which one the labels ask for
+    done = subprocess.run([COMMAND, "order", *map(str, words), *loss], capture_output=True, text=True, check=False)
     assert done.returncode == status, done.stderr
     return done.stdout, done.stderr
 
@@ -33,7 +34,7 @@ def table(tmp_path_factory):
 @pytest.fixture(scope="module")
 def problem(table):
     data = rs.load(table)
-    return rs.Problem(data.X, data.y, alpha=0.01)
+    return rs.Problem(data.X, data.y, alpha=0.01, fit_intercept=True)
 
 
 @pytest.fixture(scope="module")

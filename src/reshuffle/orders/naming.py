@@ -21,6 +21,7 @@ class Scheme:
     fixed: bool = False  #: all epochs have the rows of the first
     uniform: bool = False  #: each epoch's permutation is uniformly distributed, as Theorem 1 asks
     permutes: bool = True  #: an epoch visits each of the n rows once; if not, theorems and constants do not apply
+    adaptive: bool = False  #: only the first epoch's is drawn; each epoch of a run makes that of the next
 
 
 @dataclass(frozen=True)
