@@ -271,7 +271,7 @@ def test_a_table_as_people_have_it(tmp_path, called):
     mixed = "\n".join(",".join(line.split(",")[k] for k in order) for line in (header, first, "3,paris,2024-02-01,new,1.5"))
     piped, stderr = run("predict", model, "-", stdin=mixed)
     assert piped.splitlines()[0] == stdout.splitlines()[0]
-    assert stderr.splitlines()[0].endswith("taken as rare, as none or as the mean: city (1 rows)")
+    assert stderr.splitlines()[0].endswith("taken as none or as the mean: city (1 rows)")
     _, stderr = called("predict", model, "-", stdin="size,day,id,price\n1,2024-01-01,a,2\n", status=2)
     assert stderr == "reshuffle: standard input lacks columns that the model was trained on: city\n"
     for command in (["fit", table, "--out", model], ["predict", model, "-"], ["plan", table], ["constants", table], ["run", table]):

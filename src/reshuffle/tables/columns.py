@@ -5,7 +5,7 @@ missing word is a word of its own, and rare ones share a column. A missing numbe
 says where. Dates become days since the first. `Columns` is all that has to be kept of this, in what JSON can hold.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any
@@ -21,6 +21,7 @@ from reshuffle.vectors import Vector
 _RARE_ROWS, _RARE_SHARE = 10, 0.01
 
 Place = Callable[[int], str]
+Encoded = Iterator[tuple[int, NDArray[Any]]]
 
 
 @dataclass(frozen=True)
@@ -93,14 +94,15 @@ class Categories:
         return cls(name, kept, own, bool(rare.any())) if kept or own else None
 
     def encode(self, column: Column, place: Place) -> tuple[NDArray[np.int64], int]:
-        """The number of the column that is 1 in each row, -1 where none is; and how many rows hold what training did not."""
+        """The number of the column that is 1 in each row, -1 where none is, and how many rows those are: what training did not
+        know counts as rare where anything did.
+        """
         words = column if isinstance(column, Words) else _as_words(column)
         numbers = {word: k for k, word in enumerate(self.values)}
         other = len(self.names) - 1 if self.other else -1
         absent = len(self.values) if self.missing else other
         codes = np.array([*(numbers.get(word, other) for word in words.values), absent], dtype=np.int64)[words.codes]
-        known = np.array([*(word in numbers for word in words.values), self.missing])[words.codes]
-        return codes, int(np.count_nonzero(~known))
+        return codes, int(np.count_nonzero(codes < 0))
 
 
 Input = Numbers | Dates | Categories
@@ -195,29 +197,33 @@ class Columns:
     def transform(self, table: Table, target: str | int | None = None) -> tuple[Any, int | None, list[str]]:
         """The matrix, the number of the column of labels if there is one, and what there is to say of it."""
         places, label = self.match(table.name, table.names, table.header, target)
-        notes, strange = [*table.notes], []
+        notes = [*table.notes]
+        strange: list[str] = []
         new = self._unknown(name for k, name in enumerate(table.names) if k != label) if self.header else []
         if new:
             notes.append(f"left out columns that the model was not trained on: {listed(new)}")
-        width, at = len(self.names), 0
-        sparse = any(isinstance(entry, Categories) for entry in self.inputs)
-        X = _Sparse(table.n, width) if sparse else _Dense(table.n, width)
+        make = _sparse if any(isinstance(entry, Categories) for entry in self.inputs) else _dense
+        X = make(table.n, len(self.names), self._encoded(table, places, strange))
+        if strange:
+            notes.append(f"words or gaps that the model has not seen, taken as none or as the mean: {listed(strange)}")
+        return X, label, [f"{table.name}: {note}" for note in notes]
+
+    def _encoded(self, table: Table, places: list[int], strange: list[str]) -> Encoded:
+        """Every column of the matrix, by number, or the number of the first of several with which of them is 1; and to `strange`
+        the inputs that hold what training did not.
+        """
+        at = 0
         for entry, k in zip(self.inputs, places, strict=True):
             place = _place(table, table.names[k])
             if isinstance(entry, Categories):
                 codes, count = entry.encode(table.columns[k], place)
-                rows = np.flatnonzero(codes >= 0)
-                X.put(rows, at + codes[rows], np.ones(rows.size))
+                yield at, codes
             else:
                 vectors, count = entry.encode(table.columns[k], place)
-                for j, vector in enumerate(vectors):
-                    X.column(at + j, vector)
+                yield from enumerate(vectors, at)
             if count:
                 strange.append(f"{entry.name} ({count} rows)")
             at += len(entry.names)
-        if strange:
-            notes.append(f"words or gaps that the model has not seen, taken as rare, as none or as the mean: {listed(strange)}")
-        return X.matrix(), label, [f"{table.name}: {note}" for note in notes]
 
     def to_dict(self) -> dict[str, Any]:
         kinds = {kind: word for word, kind in _KINDS.items()}
@@ -238,34 +244,21 @@ class Columns:
         return cls(inputs, target, tuple(dropped), header)
 
 
-class _Dense:
-    def __init__(self, n: int, d: int) -> None:
-        self._X = np.empty((n, d))
-
-    def column(self, k: int, values: Vector) -> None:
-        self._X[:, k] = values
-
-    def put(self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: Vector) -> None:
-        raise AssertionError("words make a sparse matrix")
-
-    def matrix(self) -> Any:
-        return self._X
+def _dense(n: int, d: int, encoded: Encoded) -> Any:
+    X = np.empty((n, d))
+    for k, values in encoded:
+        X[:, k] = values
+    return X
 
 
-class _Sparse:
-    def __init__(self, n: int, d: int) -> None:
-        self._shape, self._entries = (n, d), [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
-
-    def column(self, k: int, values: Vector) -> None:
-        rows = np.flatnonzero(values)
-        self.put(rows, np.full(rows.size, k), values[rows])
-
-    def put(self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: Vector) -> None:
-        self._entries.append((rows, columns, values))
-
-    def matrix(self) -> Any:
-        rows, columns, values = (np.concatenate(part) for part in zip(*self._entries, strict=True))
-        return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=self._shape))
+def _sparse(n: int, d: int, encoded: Encoded) -> Any:
+    entries = []
+    for k, values in encoded:
+        words = values.dtype.kind == "i"
+        rows = np.flatnonzero(values >= 0 if words else values)
+        entries.append((rows, k + (values[rows] if words else np.zeros_like(rows)), np.ones(rows.size) if words else values[rows]))
+    rows, columns, values = (np.concatenate(part) for part in zip(*entries, strict=True))
+    return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=(n, d)))
 
 
 def column_number(where: str, names: list[str], target: str | int) -> int:
