@@ -301,6 +301,7 @@ def test_a_pass_with_sgd_is_an_epoch_of_algorithm_1():
     assert model.step_size_ == 0.1 / 3
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_passes_go_on_with_the_order_that_the_pass_before_has_made():
     X, y = samples()
     options = {"order": "balanced", "batch_size": 3, "step_size": 0.05}
