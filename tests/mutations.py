@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FORMULAS, THEOREMS, FACTS = "theory/formulas.py", "theory/theorems.py", "theory/facts.py"
-CATALOGUE, PRIOR, DISCREPANCY = "theory/catalogue.py", "theory/prior.py", "orders/discrepancy.py"
+CATALOGUE, PRIOR, DISCREPANCY = "theory/catalogue.py", "theory/prior.py", "orders/prefixes.py"
 PERMUTATIONS, KERNELS, PROBLEM, SHUFFLED, SUMS = (
     "spectral/permutations.py", "rows/kernels.py", "problem.py", "solver/shuffled.py", "solver/sums.py",
 )  # fmt: skip
@@ -50,6 +50,8 @@ MUTANTS: list[tuple[str, str, str]] = [
     (PROBLEM, "c_square = self.alpha**2 *", "c_square = self.alpha *"),
     (KERNELS, "ones * (total + 0.5 * u[i])", "ones * (total + u[i])"),
     (KERNELS, "k * (2.0 * S_c + k * c_square)", "k * (S_c + k * c_square)"),
+    (FORMULAS, "tail + sqrt(tail**2 + logarithm", "sqrt(tail**2 + 0.25 * logarithm"),
+    (FACTS, "(c.mean_sample - alpha) / full", "1e-9"),
     # steps
     (FORMULAS, "/ (n * sqrt(2.0 * product))", "/ (n * sqrt(product))"),
     (FORMULAS, "/ (n * sqrt(2.0 * product))", "/ (n * sqrt(4.0 * product))"),
@@ -73,13 +75,11 @@ MUTANTS: list[tuple[str, str, str]] = [
     (FORMULAS, "_THETA = 0.5 ", "_THETA = 0.25 "),
     (FORMULAS, "return above / (_THETA * below)", "return above / below"),
     (FORMULAS, "above, below = above / (1.0 + c) + added, below", "above, below = above + added, below"),
-    (FORMULAS, "moved = square + 2.0 * n / batch_size * added", "moved = square + n / batch_size * added"),
-    (FORMULAS, "moved = square + 2.0 * n / batch_size * added", "moved = square + 4.0 * n / batch_size * added"),
-    (FORMULAS, "gap, square = batch_size / (2.0 * n * step) * moved", "gap, square = batch_size / (4.0 * n * step) * moved"),
-    (FORMULAS, "moved / (1.0 + n * step * mu / batch_size)", "moved / (1.0 + 2.0 * n * step * mu / batch_size)"),
-    (FORMULAS, "moved / (1.0 + n * step * mu / batch_size)", "moved / (1.0 + n * step * mu)"),
-    (FORMULAS, "return min(gap, 0.5 * full * square), square", "return min(gap, 0.25 * full * square), square"),
-    (FORMULAS, "return min(gap, 0.5 * full * square), square", "return min(gap, full * square), square"),
+    (FORMULAS, "spent = batch_size / (2.0 * n) * square + added", "spent = batch_size / (4.0 * n) * square + added"),
+    (FORMULAS, "spent = batch_size / (2.0 * n) * square + added", "spent = batch_size / (2.0 * n) * square + 0.5 * added"),
+    (FORMULAS, "spent / (step + batch_size / (n * full))", "spent / (2.0 * step + batch_size / (n * full))"),
+    (FORMULAS, "2.0 * spent / (batch_size / n + step * mu)", "2.0 * spent / (batch_size / n + 2.0 * step * mu)"),
+    (FORMULAS, "2.0 * spent / (batch_size / n + step * mu)", "spent / (batch_size / n + step * mu)"),
     (THEOREMS, "return inf if w is None else float((w.hat * w.til) ** 0.5)", "return inf if w is None else float(w.hat)"),
     (FACTS, "mu=0.0 if intercept else c.alpha", "mu=2.0 * c.alpha"),
     # complexities
@@ -93,12 +93,15 @@ MUTANTS: list[tuple[str, str, str]] = [
     (FORMULAS, "rest = growth(n, batch_size, step, mu), _THETA * eps", "rest = growth(n, batch_size, step, mu), eps"),
     (FORMULAS, "log1p(c * travel / (step * rest))", "log1p(2.0 * c * travel / (step * rest))"),
     (FORMULAS, "2.0 * step**2 * noise / mu  # |x - x*|^2", "8.0 * step**2 * noise / mu  # |x - x*|^2"),
-    (FORMULAS, "near = 2.0 * n / batch_size * step", "near = 4.0 * n / batch_size * step"),
-    (FORMULAS, "near = 2.0 * n / batch_size * step", "near = 0.5 * n / batch_size * step"),
-    (FORMULAS, "return min(until(2.0 * eps / full), until", "return min(until(4.0 * eps / full), until"),
+    (FORMULAS, "near = 2.0 * n / batch_size * (eps", "near = 4.0 * n / batch_size * (eps"),
+    (FORMULAS, "near = 2.0 * n / batch_size * (eps", "near = 0.5 * n / batch_size * (eps"),
+    (FORMULAS, "return 1.0 + log((distance**2 - floor)", "return log((distance**2 - floor)"),
     (THEOREMS, "max(few, many) if self.in_expectation else few + many", "max(few, many)"),
     (CATALOGUE, "bound, theorem = min(found", "bound, theorem = max(found"),
-    (CATALOGUE, "return min(found, key=lambda plan: plan.epochs)", "return found[0]"),
+    (CATALOGUE, "return min(found, key=lambda plan: (plan.epochs, plan.theorem.in_expectation))", "return found[0]"),
+    (CATALOGUE, "return min(zip(offered, steps", "return max(zip(offered, steps"),
+    (THEOREMS, "order.uniform and not order.fixed", "order.uniform"),
+    (FACTS, "L, G2 = self.largest, self.lipschitz_squared", "L, G2 = 2.0 * self.largest, 0.5 * self.lipschitz_squared"),
     # constants of the data
     (PERMUTATIONS, "hat.value / (self._m * self._n) +", "hat.value / (self._n * self._n) +"),
     (PERMUTATIONS, "hat.value / (self._m * self._n) +", "hat.value / (2 * self._m * self._n) +"),
@@ -123,12 +126,17 @@ MUTANTS: list[tuple[str, str, str]] = [
     (FACTS, "c.largest_sample - alpha, c.full_gradient_constant - alpha", "c.largest_sample, c.full_gradient_constant"),
     # Algorithms 1 and 2
     (KERNELS, "move = rate * weights[i] * dual[i]", "move = step / (end - start) * weights[i] * dual[i]"),
-    (KERNELS, "scale *= 1.0 - rate * alpha * (end - start)", "scale *= 1.0 - rate * alpha * batch_size"),
+    (KERNELS, "scale *= 1.0 - rate * alpha * (stop - start)", "scale *= 1.0 - rate * alpha * batch_size"),
     (SUMS, "x[:] -= step / batch_size * total.gradient", "x[:] -= step / (hi - lo) * total.gradient"),
     # other authors
     (PRIOR, "return 1.0 / (sqrt(2.0) * facts.n", "return 1.0 / (facts.n"),
     (PRIOR, "facts.n * facts.sigma**2 / 4.0", "facts.n * facts.sigma**2 / 2.0"),
     (PRIOR, "few = n * facts.full * D2 / (2.0 * eps)", "few = n * facts.full * D2 / eps"),
+    (PRIOR, "steps_below(1.0 / (16.0 * facts.largest))", "steps_below(1.0 / (8.0 * facts.largest))"),
+    (PRIOR, "return min(1.0, step * facts.n * facts.largest)", "return min(1.0, 2.0 * step * facts.n * facts.largest)"),
+    (PRIOR, "first * facts.n * facts.largest", "2.0 * first * facts.n * facts.largest"),
+    (PRIOR, "return D2 / (step * n * epochs) + step**2 * noise", "return D2 / (2.0 * step * n * epochs) + step**2 * noise"),
+    (PRIOR, "facts.lipschitz_squared / eps**2 <= facts.n,", "facts.lipschitz_squared / eps**2 <= 2 * facts.n,"),
 ]  # fmt: skip
 
 

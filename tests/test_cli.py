@@ -96,7 +96,7 @@ def test_run_as_json_holds_what_the_library_returns():
     arguments = ["run", "diabetes", "--loss", "squared", "--alpha", 0, "--order", "ig", "--batch-size", 5, "--epochs", 6, "--json"]
     printed = json.loads(run(*arguments)[0])
     data = rs.load("diabetes")
-    problem = rs.Problem(data.X, data.y, loss="squared")
+    problem = rs.Problem(data.X, data.y, loss="squared", fit_intercept=True)
     want = rs.minimize(problem, order="ig", batch_size=5, epochs=6)
     assert printed["x"] == want.x.tolist()
     assert [entry["f"] for entry in printed["history"]] == [entry.f for entry in want.history]
@@ -149,7 +149,8 @@ def test_run_takes_a_step_and_goes_on_from_a_checkpoint(tmp_path):
     ],
 )
 def test_mistakes_of_a_run_end_in_one_clear_line(arguments, complaint, status):
-    _, stderr = run("run", "breast_cancer", "--alpha", 0.1, "--epochs", 2, *arguments, status=status)
+    given = arguments if "--loss" in arguments else ["--loss", "logistic", *arguments]
+    _, stderr = run("run", "breast_cancer", "--alpha", 0.1, "--epochs", 2, *given, status=status)
     assert complaint in stderr
     assert "Traceback" not in stderr
     assert len(stderr.splitlines()) == 1
@@ -159,7 +160,7 @@ def test_plan_prints_what_the_library_says():
     arguments = ["plan", "breast_cancer", "--alpha", 0.1, "--eps", 0.1]
     printed = json.loads(run(*arguments, "--json")[0])
     data = rs.load("breast_cancer")
-    want = rs.plan(rs.Problem(data.X, data.y, alpha=0.1), eps=0.1, feature_names=data.feature_names)
+    want = rs.plan(rs.Problem(data.X, data.y, alpha=0.1, fit_intercept=True), eps=0.1, feature_names=data.feature_names)
     assert printed == json.loads(json.dumps(want.to_dict()))
     text = run(*arguments)[0]
     assert text.strip() == str(want)
@@ -202,8 +203,11 @@ def test_fit_takes_words_names_and_several_classes(tmp_path):
     assert stderr == "accuracy 1.0000 on 6 rows\n"
     (tmp_path / "new.csv").write_text("a,b\n1,2\n-5,6\n")  # no labels
     assert run("predict", model, tmp_path / "new.csv") == ("red\nblue\n", "")
-    (tmp_path / "new.csv").write_text("b,a\n1,2\n-5,6\n")
-    assert "feature 0 (counted from 0) is 'b', where the model has 'a'" in run("predict", model, tmp_path / "new.csv", status=2)[1]
+    (tmp_path / "new.csv").write_text("b,kind,a\n2,red,1\n6,blue,-5\n")  # columns go by their names
+    assert run("predict", model, tmp_path / "new.csv") == ("red\nblue\n", "accuracy 1.0000 on 2 rows\n")
+    (tmp_path / "new.csv").write_text("kind,a,c\nred,1,2\n")
+    _, stderr = run("predict", model, tmp_path / "new.csv", status=2)
+    assert stderr.endswith("new.csv lacks columns that the model was trained on: b; new here: c\n")
 
 
 def test_fit_is_a_regression_where_the_loss_asks_for_one(tmp_path):
@@ -224,7 +228,7 @@ def test_fit_is_a_regression_where_the_loss_asks_for_one(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["fit", "digits", "--alpha", "0"], "alpha=0 leaves no certificate"),
+        (["fit", "digits", "--loss", "logistic", "--alpha", "0"], "alpha=0 leaves no certificate"),
         (["fit", "digits", "--loss", "unit"], "loss='unit' is not for classification"),
         (["fit", "digits", "--out", "nowhere/model.json"], "--out 'nowhere/model.json': the folder 'nowhere' does not exist"),
         (["predict", "nowhere.json", "digits"], "nowhere.json"),

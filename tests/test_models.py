@@ -85,7 +85,7 @@ def test_names_of_features_are_kept(tmp_path):
     save(model, tmp_path / "model.json")
     assert load(tmp_path / "model.json").feature_names_in_.tolist() == ["a", "b", "ç"]
     content = json.loads((tmp_path / "model.json").read_text())
-    assert (content["format"], content["format_version"], content["reshuffle"]) == ("reshuffle model", 2, rs.__version__)
+    assert (content["format"], content["format_version"], content["reshuffle"]) == ("reshuffle model", 3, rs.__version__)
     assert [path.name for path in tmp_path.iterdir()] == ["model.json"]
 
 
@@ -126,7 +126,7 @@ def damage(**changes):
             "'coefficients' is missing",
         ),
         (damage(format="other"), "is not a model of reshuffle"),
-        (damage(format_version=1), "has format version 1 and this reshuffle reads 2; fit it again"),
+        (damage(format_version=2), "has format version 2 and this reshuffle reads 3; fit it again"),
         (damage(estimator="Forest"), "estimator 'Forest' is not one of"),
         (damage(parameters={"gamma": 1}), "unexpected keyword argument 'gamma'"),
         (damage(parameters={"loss": "squared"}), "loss='squared' is not for classification"),
@@ -159,27 +159,13 @@ def test_a_file_that_is_not_what_it_should_be_is_refused(change, complaint, tmp_
 
 def test_sparse_rows_are_padded_and_wide_ones_refused():
     model, y = fitted(), np.zeros(2)
-    padded, labels = rows_for(model, Data(sp.csr_array(X[:2, :2]), y, "t"), labelled=False)
+    padded, labels = rows_for(model, Data(sp.csr_array(X[:2, :2]), y, "t"))
     assert padded.shape == (2, 3)
     assert labels is y
     with pytest.raises(ValueError, match="t has 4 features; the model was trained on 3"):
-        rows_for(model, Data(sp.csr_array(np.ones((2, 4))), y, "t"), labelled=False)
+        rows_for(model, Data(sp.csr_array(np.ones((2, 4))), y, "t"))
     with pytest.raises(ValueError, match="t has 2 features; the model was trained on 3"):
-        rows_for(model, Data(X[:2, :2], y, "t"), labelled=False)
-
-
-def test_a_table_without_labels_is_known_by_its_width_and_names_must_agree():
-    model = fitted()
-    model.feature_names_in_ = np.array(["a", "b", "c"], dtype=object)
-    rows, labels = rows_for(model, Data(X[:, :2], X[:, 2], "t", ["a", "b"]), labelled=False)
-    np.testing.assert_array_equal(rows, X)
-    assert labels is None
-    with pytest.raises(ValueError, match="t has 2 features"):
-        rows_for(model, Data(X[:, :2], X[:, 2], "t", ["a", "b"]), labelled=True)
-    with pytest.raises(ValueError, match="the model was trained on one more"):
-        rows_for(model, Data(X[:, :2], np.array(["x"] * 30), "t", ["a", "b"]), labelled=False)
-    with pytest.raises(ValueError, match=r"feature 1 \(counted from 0\) is 'z', where the model has 'b'"):
-        rows_for(model, Data(X, None, "t", ["a", "z", "c"]), labelled=False)
+        rows_for(model, Data(X[:2, :2], y, "t"))
 
 
 def test_a_model_file_that_is_not_there_is_named(tmp_path):

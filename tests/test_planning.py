@@ -107,6 +107,19 @@ def test_theorem_3_plans_for_a_smooth_loss_too_where_it_promises_less():
     assert theory.THEOREM_3 in found.theorems
 
 
+def test_a_probability_is_for_so_many_epochs_and_more_need_what_holds_in_every_order():
+    rng = np.random.default_rng(2)
+    problem = rs.Problem(rng.standard_normal((30_000, 2)), rng.standard_normal(30_000), loss="squared")
+    found = survey(problem, permutations=1, seed=0)
+    for eps, sure in ((1e-3, False), (1e-18, True)):
+        choice = next(choice for choice in found.choices(eps) if choice.batch_size == 64)
+        facts = found.facts(64, safe=sure)
+        assert (choice.epochs > theory.EPOCHS) == sure
+        assert (choice.hat, choice.til) == (facts.smooth.hat, facts.smooth.til)
+        assert ("probability 0.99" in choice.holds) != sure
+    assert found.facts(64).smooth.til < found.facts(64, safe=True).smooth.til
+
+
 def test_strong_convexity_is_used_where_it_is(scaled):
     """Epochs go with log(1/eps) and not with 1/eps, unless an intercept that is not regularised stands in the way."""
     problem = rs.Problem(*scaled, alpha=1e-1)

@@ -111,7 +111,8 @@ def test_a_state_that_was_taken_before_the_first_epoch_starts_there():
         ({"rank": -1}, "rank=-1 is too small"),
         ({"num_replicas": 9, "drop_last": True}, "num_replicas=9 is larger than the 8 samples of an epoch"),
         ({"order": "bufer:3"}, "order='bufer:3' is not known"),
-        ({"order": iter([[0]])}, "order is an iterator"),
+        ({"order": iter([[0]])}, "order is an iterator: it cannot be asked for an epoch"),
+        ({"order": "balanced"}, "order 'balanced' is made while a run goes on: it cannot be asked for an epoch"),
     ],
 )
 def test_what_cannot_be_is_refused(options, message):

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import reshuffle
+from reshuffle.defaults import ALPHA, AUTO, INTERCEPT
 
 app = typer.Typer(
     name="reshuffle",
@@ -20,8 +21,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Source = Annotated[str, typer.Argument(help="A data file (svmlight, csv, parquet, npy, npz) or a dataset of scikit-learn.")]
-LossName = Annotated[str, typer.Option(help="unit, squared, logistic, smoothed_hinge, ...; huber:0.5 sets a parameter.")]
+Source = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DATA...",
+        help="Files (svmlight, csv, tsv, parquet, feather, npy, npz), a folder, a pattern, - (a pipe), or a named dataset.",
+    ),
+]
+LossName = Annotated[
+    str, typer.Option(help="unit, squared, logistic, smoothed_hinge, ...; huber:0.5 sets a parameter; auto: as the labels ask.")
+]
 BatchSize = Annotated[int, typer.Option(help="Samples in a step.")]
 OrderName = Annotated[
     str,
@@ -30,13 +39,11 @@ OrderName = Annotated[
 RunOrder = Annotated[str, typer.Option(help="rr, so, ig as for constants; balanced: each epoch makes a better one for the next.")]
 Seed = Annotated[int, typer.Option(help="Of the permutations.")]
 Alpha = Annotated[float, typer.Option(help="Weight of the regulariser (alpha/2)|x|².")]
-#: With alpha = 0 the logistic loss has no minimiser on data that can be separated, and a loss with kinks has no theorem with more.
-ChosenAlpha = Annotated[
-    float | None,
-    typer.Option(help="Weight of the regulariser (alpha/2)|x|²; 0.0001 for smooth losses, 0 for others.", show_default=False),
+Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Add a column of ones.")]
+Target = Annotated[
+    str | None, typer.Option(help="Tables: column of the labels (default: the last). npy: the .npy file of the labels.")
 ]
-Intercept = Annotated[bool, typer.Option("--intercept", help="Add a column of ones.")]
-Target = Annotated[str | None, typer.Option(help="csv, parquet: column of the labels.  [default: the last]")]
+Strict = Annotated[bool, typer.Option("--strict", help="Tables: refuse words, dates and gaps instead of making numbers of them.")]
 Features = Annotated[int | None, typer.Option(help="svmlight: d, where the last features do not occur.")]
 Permutations = Annotated[int, typer.Option(help="How many random permutations to measure.")]
 Eps = Annotated[float, typer.Option(help="The gap f - min f to reach.")]
@@ -86,6 +93,7 @@ def constants(
     intercept: Intercept = False,
     target: Target = None,
     features: Features = None,
+    strict: Strict = False,
     jobs: Jobs = None,
     out: Annotated[Path | None, typer.Option(help="Journal of finished permutations; a stopped run goes on from it.")] = None,
     as_json: AsJson = False,
@@ -93,7 +101,7 @@ def constants(
     """L, Lhat and Ltil of a dataset (or G, Ghat, Gtil and Gbar), and the step size that they allow."""
     from reshuffle.orders import make_order
 
-    problem, _ = _read(path, loss, alpha, intercept, target, features)
+    problem, _ = _read(path, loss, alpha, intercept, target, features, strict)
     total = make_order(order, problem.n, seed).count or permutations
     options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
     with _progress("permutations", "count", total) as update, _plain_warnings():
@@ -109,18 +117,19 @@ def constants(
 @app.command()
 def plan(
     path: Source,
-    loss: LossName = "logistic",
+    loss: LossName = AUTO,
     eps: Eps = 1e-3,
-    alpha: ChosenAlpha = None,
-    intercept: Intercept = False,
+    alpha: Alpha = ALPHA,
+    intercept: Intercept = INTERCEPT,
     permutations: Permutations = 10,
     seed: Seed = 0,
     target: Target = None,
     features: Features = None,
+    strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
     """How to train on this data: batch size, step size, order and epochs, with the reasons."""
-    problem, data = _read(path, loss, alpha, intercept, target, features)
+    problem, data = _read(path, loss, alpha, intercept, target, features, strict)
     with _plain_warnings():
         result = reshuffle.plan(problem, eps=eps, permutations=permutations, seed=seed, feature_names=data.feature_names)
     print(json.dumps(result.to_dict()) if as_json else result)
@@ -130,22 +139,24 @@ def plan(
 def report(
     path: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
-    loss: LossName = "logistic",
+    loss: LossName = AUTO,
     eps: Eps = 1e-3,
-    alpha: ChosenAlpha = None,
-    intercept: Intercept = False,
+    alpha: Alpha = ALPHA,
+    intercept: Intercept = INTERCEPT,
     permutations: Permutations = 10,
     seed: Seed = 0,
     target: Target = None,
     features: Features = None,
+    strict: Strict = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers of the page as one JSON object.")] = False,
 ) -> None:
     """The plan with its reasons, figures and measured runs, as one HTML page that needs no network."""
     from reshuffle.reporting import check_before_work
 
-    alpha = _alpha(loss, alpha)
-    check_before_work(output, eps=eps, loss=loss, alpha=alpha, permutations=permutations, seed=seed)
-    problem, data = _read(path, loss, alpha, intercept, target, features)
+    _refuse_own_data(output, path, "output")
+    known = "squared" if loss == AUTO else loss  # labels ask for no loss that could be refused
+    check_before_work(output, eps=eps, loss=known, alpha=alpha, permutations=permutations, seed=seed)
+    problem, data = _read(path, loss, alpha, intercept, target, features, strict)
     asked: dict[str, Any] = {"eps": eps, "permutations": permutations, "seed": seed, "source": _source(path, target, features)}
     with _progress("reading", "stages") as update, _plain_warnings():
         result = reshuffle.report(problem, data, **asked, stage=lambda name: update(description=name))
@@ -167,9 +178,9 @@ def order(
         list[str] | None, typer.Option(help="buffer: the smallest that will do; blocks: the largest; may be repeated.")
     ] = None,
     within: Annotated[float, typer.Option(help="--smallest: promised epochs over those of a random order, at most.")] = 1.1,
-    loss: LossName = "logistic",
-    alpha: ChosenAlpha = None,
-    intercept: Intercept = False,
+    loss: LossName = AUTO,
+    alpha: Alpha = ALPHA,
+    intercept: Intercept = INTERCEPT,
     batch_size: BatchSize = 1,
     eps: Annotated[
         float | None, typer.Option(help="The gap to promise; 0.001, and any for --smallest.", show_default=False)
@@ -180,6 +191,7 @@ def order(
     seed: Seed = 0,
     target: Target = None,
     features: Features = None,
+    strict: Strict = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A page to write, with all sizes drawn.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -191,7 +203,8 @@ def order(
     if output is not None:
         require()
         check_output(output)
-    problem, data = _read(path, loss, alpha, intercept, target, features)
+        _refuse_own_data(output, path, "output")
+    problem, data = _read(path, loss, alpha, intercept, target, features, strict)
     asked: dict[str, Any] = {"batch_size": batch_size, "eps": eps, "measure": measure, "seed": seed}
     asked |= {"schemes": scheme or (), "smallest": smallest or (), "within": within, "sweep": output is not None}
     with _progress("optimum", "stages") as update, _plain_warnings():
@@ -206,7 +219,7 @@ def order(
 @app.command()
 def run(
     path: Source,
-    loss: LossName = "logistic",
+    loss: LossName = AUTO,
     order: RunOrder = "rr",
     batch_size: BatchSize = 1,
     epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 50,
@@ -215,10 +228,11 @@ def run(
     average: Annotated[str, typer.Option(help="epoch: the paper's average; weighted (alpha > 0); last; suffix.")] = "epoch",
     tol: Annotated[float | None, typer.Option(help="Stop at this certified relative gap; needs alpha > 0.")] = None,
     seed: Seed = 0,
-    alpha: ChosenAlpha = None,
-    intercept: Intercept = False,
+    alpha: Alpha = ALPHA,
+    intercept: Intercept = INTERCEPT,
     target: Target = None,
     features: Features = None,
+    strict: Strict = False,
     checkpoint: Annotated[Path | None, typer.Option(help="File to write after each epoch and to go on from.")] = None,
     bound: Annotated[bool, typer.Option(help="Solve the problem too, to show the true gap beside the bound.")] = True,
     as_json: AsJson = False,
@@ -226,7 +240,7 @@ def run(
     """Shuffled SGD, an epoch a line, with what the theory promised beside what was reached."""
     from reshuffle.orders import make_order
 
-    problem, _ = _read(path, loss, alpha, intercept, target, features)
+    problem, _ = _read(path, loss, alpha, intercept, target, features, strict)
     rule = make_order(order, problem.n, seed)  # a name that does not fit is refused before any work
     done: list[Any] = []
 
@@ -268,19 +282,20 @@ def _measured(problem: Any) -> Any:
 @app.command()
 def fit(
     path: Source,
-    loss: LossName = "logistic",
-    alpha: Annotated[float, typer.Option(help="Weight of the regulariser (alpha/2)|x|², above 0.")] = 1e-4,
+    loss: LossName = AUTO,
+    alpha: Alpha = ALPHA,
     out: Annotated[Path, typer.Option(help="The model file to write, JSON.")] = Path("model.json"),
     tol: Annotated[float, typer.Option(help="Stop at this certified relative gap.")] = 1e-3,
     max_iter: Annotated[int, typer.Option(help="Passes over the data at most.")] = 1000,
     seed: Seed = 0,
-    intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Add a column of ones.")] = True,
+    intercept: Intercept = INTERCEPT,
     target: Target = None,
     features: Features = None,
+    strict: Strict = False,
     jobs: Annotated[int, typer.Option(help="Threads for more than two classes; -1 for all cores.")] = 1,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print a line for each pass.")] = False,
 ) -> None:
-    """A linear model of a dataset, certified, as a file: a classifier or a regressor, as the loss asks."""
+    """A linear model of a dataset, certified, as a file: a classifier or a regressor, as the labels or the loss ask."""
     import numpy as np
 
     from reshuffle import models
@@ -288,7 +303,9 @@ def fit(
     from reshuffle.records import check_output
 
     check_output(out, "--out")
-    data = reshuffle.load(path, target=target, n_features=features)
+    _refuse_own_data(out, path, "--out")
+    data = _load(path, target=target, n_features=features, strict=strict)
+    loss = _loss(loss, data)
     options: dict[str, Any] = {"alpha": alpha, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
     with _plain_warnings():
         model = from_data.fit(data, loss, n_jobs=jobs, verbose=int(verbose), **options)
@@ -305,6 +322,7 @@ def predict(
     path: Source,
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities, under a line that names the classes.")] = False,
     target: Target = None,
+    strict: Strict = False,
 ) -> None:
     """One prediction a line; if the data has labels, the score goes to stderr."""
     from reshuffle import models
@@ -313,12 +331,14 @@ def predict(
     model = models.load(model_file)
     if proba and not hasattr(model, "predict_proba"):
         raise ValueError(f"--proba: loss={model.loss!r} gives no probabilities; fit with --loss logistic")
-    X, y = from_data.rows_for(model, reshuffle.load(path, target=target), labelled=target is not None)
+    data = from_data.load_for(model, path, target=target, strict=strict)
+    for note in data.notes:
+        _say(f"reshuffle: {note}")
     with _plain_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # they were compared above
-        predicted = model.predict(X)
-        table = [model.classes_, *model.predict_proba(X)] if proba else predicted[:, None]
-        quality = from_data.quality(model, predicted, y)
+        predicted = model.predict(data.X)
+        table = [model.classes_, *model.predict_proba(data.X)] if proba else predicted[:, None]
+        quality = from_data.quality(model, predicted, data.y)
     sys.stdout.writelines("\t".join(map(str, row.tolist())) + "\n" for row in table)
     if quality is not None:
         _say(quality)
@@ -396,22 +416,44 @@ def add_dataset(name: NamedDataset, path: Path) -> None:
     print(add(name, path))
 
 
-def _source(path: str, target: str | None, features: int | None) -> list[str]:
+def _source(path: list[str], target: str | None, features: int | None) -> list[str]:
     """The words by which a command names this data."""
     options = {"--target": target, "--features": features}
-    return [path, *(str(word) for option in options.items() if option[1] is not None for word in option)]
+    return [*path, *(str(word) for option in options.items() if option[1] is not None for word in option)]
 
 
-def _alpha(loss: str, alpha: float | None) -> float:
-    """That of a command which asks for promises, where none is given."""
-    return alpha if alpha is not None else 1e-4 if reshuffle.losses.get_loss(loss).smoothness is not None else 0.0
-
-
-def _read(path: str, loss: str, alpha: float | None, intercept: bool, target: str | None, features: int | None) -> tuple[Any, Any]:
+def _read(
+    path: list[str], loss: str, alpha: float, intercept: bool, target: str | None, features: int | None, strict: bool = False
+) -> tuple[Any, Any]:
     """The problem, and the data that it is about."""
-    data = reshuffle.load(path, target=target, n_features=features)
+    data = _load(path, target=target, n_features=features, strict=strict)
+    loss = _loss(loss, data)
     y = None if loss == "unit" else data.y
-    return reshuffle.Problem(data.X, y, loss=loss, alpha=_alpha(loss, alpha), fit_intercept=intercept), data
+    return reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, fit_intercept=intercept), data
+
+
+def _load(path: list[str], **options: Any) -> Any:
+    """The data, and on stderr what was made of its words, dates and gaps."""
+    data = reshuffle.load(path, **options)
+    for note in data.notes:
+        _say(f"reshuffle: {note}")
+    return data
+
+
+def _loss(loss: str, data: Any) -> str:
+    """The one that was asked for, or that the labels ask for, which is then said."""
+    from reshuffle.defaults import loss_for
+
+    if loss != AUTO:
+        return loss
+    chosen, why = loss_for(data.y, data.name)
+    _say(f"reshuffle: loss {chosen}, as {why}; --loss says otherwise")
+    return chosen
+
+
+def _refuse_own_data(out: Path, path: list[str], name: str) -> None:
+    if any(Path(source).exists() and out.exists() and out.samefile(source) for source in path):
+        raise ValueError(f"{name} {str(out)!r} is the data that is to be read; name another file")
 
 
 def _step_size(text: str) -> str | float:

@@ -20,9 +20,10 @@ from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import LOSSES, get_loss
 from reshuffle.records import write_file
+from reshuffle.tables import Columns
 
 FORMAT = "reshuffle model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 Model = LinearClassifier | LinearRegressor
 
@@ -38,9 +39,11 @@ def __getattr__(name: str) -> Any:
 
 
 def save(model: Model, path: str | Path) -> None:
-    """Write a fitted model. Of its parameters, `callbacks` stay behind; of its attributes, `history_`."""
+    """Write a fitted model, with how the table it was trained on became a matrix (`columns_`, where it was one). Of its parameters,
+    `callbacks` stay behind; of its attributes, `history_`.
+    """
     check_is_fitted(model)
-    names = getattr(model, "feature_names_in_", None)
+    names, columns = getattr(model, "feature_names_in_", None), getattr(model, "columns_", None)
     content = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -49,6 +52,7 @@ def save(model: Model, path: str | Path) -> None:
         "parameters": _parameters(model),
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
+        "columns": None if columns is None else columns.to_dict(),
         "classes": _classes(model),
         "coefficients": np.atleast_2d(model.coef_).tolist(),
         "intercepts": np.atleast_1d(model.intercept_).tolist(),
@@ -138,7 +142,7 @@ def _model(content: dict[str, Any]) -> Model:
         if not (isinstance(classes, list) and len(classes) > 1 and _one_kind(classes) and classes == sorted(set(classes))):
             raise ValueError("classes must be two or more sorted names or numbers")
         rows = len(classes) if len(classes) > 2 else 1
-        model.classes_ = np.array(classes)
+        model.classes_ = _class_array(classes)
     coefficients = _array("coefficients", content["coefficients"], (rows, d))
     intercepts = _array("intercepts", content["intercepts"], (rows,))
     one = isinstance(model, LinearRegressor)
@@ -149,11 +153,25 @@ def _model(content: dict[str, Any]) -> Model:
         if not (isinstance(names, list) and len(names) == d and all(isinstance(name, str) for name in names)):
             raise ValueError(f"feature_names must be {d} names")
         model.feature_names_in_ = np.array(names, dtype=object)
+    if content["columns"] is not None:
+        model.columns_ = Columns.from_dict(content["columns"])
+        if model.columns_.names != names:
+            raise ValueError("columns make other features than feature_names")
     model.n_iter_ = int(content["passes"])
     model.step_size_ = _number_or_row("step_size", content["step_size"], rows)
     model.dual_gap_ = _number_or_row("certified_gap", content["certified_gap"], rows)
     model.relative_gap_ = _number_or_row("certified_relative_gap", content["certified_relative_gap"], rows)
     return model
+
+
+def _class_array(classes: list[Any]) -> Any:
+    """Whole numbers stay whole, however large: NumPy alone would take them for floats or objects."""
+    if type(classes[0]) is not int:
+        return np.array(classes)
+    for kind in (np.int64, np.uint64):
+        if np.iinfo(kind).min <= classes[0] and classes[-1] <= np.iinfo(kind).max:
+            return np.array(classes, dtype=kind)
+    raise ValueError("classes hold whole numbers of more than 64 bits")
 
 
 def _array(name: str, values: Any, shape: tuple[int, ...]) -> Any:

@@ -51,6 +51,8 @@ class Choice:
     batch_size: int
     hat: float  #: that the theorem rests on: what Lhat_pi (smooth) or Ghat_pi of the orders in use is at most
     til: float  #: the same of Ltil_pi or Gtil_pi
+    measured_hat: float  #: the mean of Lhat_pi or Ghat_pi over the random orders that were measured
+    measured_til: float  #: the same of Ltil_pi or Gtil_pi
     step_size: float  #: for these epochs in random orders
     step_size_limit: float | None  #: the largest step that the theorem allows; None for Lipschitz losses, which have no such limit
     epochs: int  #: until f - min f <= eps is promised in random orders
@@ -110,7 +112,7 @@ class Plan:
             f"promised     f - min f <= {self.eps:g} after {best.epochs} epochs ({evaluations}) for {KEPT[best.average]},",
             f"             {best.holds} (Theorem {best.theorem})",
             f"why          batch size 1 would need {first.evaluations / best.evaluations:.2f} times the evaluations "
-            f"(constants {first.hat:.4g} and {first.til:.4g}, here {best.hat:.4g} and {best.til:.4g})",
+            f"(constants at most {first.hat:.4g} and {first.til:.4g}, here {best.hat:.4g} and {best.til:.4g})",
             f"batches      up to {self.proportional_up_to}, b samples at a time need b times fewer updates than one",
             f"order        in {describe('ig')}, the same is promised for certain after {best.epochs_in_file_order} epochs "
             f"(Theorem {best.theorem_in_file_order})",
@@ -122,7 +124,8 @@ class Plan:
             lines.append(f"before       {about}{self.prior_evaluations:.3g} evaluations by {self.prior_work} (batch size 1)")
         lines += [
             f"full batch   {self.full_gradient_evaluations:.3g} evaluations by full gradients and their own guarantee",
-            f"based on     D = {self.distance:.4g}, {self.permutations} permutations, seed {self.seed}",
+            f"measured     D = {self.distance:.4g}; constants {best.measured_hat:.4g} and {best.measured_til:.4g} on average over "
+            f"{self.permutations} random orders, seed {self.seed}",
         ]
         lines += [f"warning      {warning}" for warning in self.warnings]
         return "\n".join(lines)
@@ -208,6 +211,8 @@ class Survey:
             batch_size=batch_size,
             hat=nan if within is None else within.hat,
             til=nan if within is None else within.til,
+            measured_hat=float(self.random[batch_size].hat.mean()),
+            measured_til=float(self.random[batch_size].til.mean()),
             step_size=best.step,
             step_size_limit=best.theorem.step_limit(facts),
             epochs=best.epochs,
@@ -237,7 +242,7 @@ def plan(
     eps : the gap f - min f to reach.
     permutations : random orders that the constants are measured over, for each batch size.
     optimum : what `theory.measure(problem)` returns; measured if not given.
-    feature_names : names of the columns, for the warnings.
+    feature_names : names of the columns, for the warnings; those of the problem if not given.
     """
     check_eps(eps)
     return plan_from(survey(problem, permutations=permutations, seed=seed, optimum=optimum), eps=eps, feature_names=feature_names)
@@ -266,7 +271,8 @@ def survey(problem: Problem, *, permutations: int, seed: int, optimum: Optimum |
 def plan_from(found: Survey, *, eps: float, feature_names: Sequence[str] | None = None) -> Plan:
     problem, choices = found.problem, found.choices(eps)
     best, prior = recommend(choices), found.prior(eps)
-    warnings = look_at(problem, batch_size=best.batch_size, epochs=best.epochs, eps=eps, feature_names=feature_names)
+    names = problem.feature_names if feature_names is None else feature_names
+    warnings = look_at(problem, batch_size=best.batch_size, epochs=best.epochs, eps=eps, feature_names=names)
     return Plan(
         n=problem.n,
         d=problem.d,

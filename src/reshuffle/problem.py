@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from reshuffle.losses import Loss, get_loss, loops
 from reshuffle.losses.base import compiled
 from reshuffle.rows import Rows, as_rows
-from reshuffle.validation import labels_for, renamed, row_weights
+from reshuffle.validation import labels_for, matrix, renamed, row_weights
 from reshuffle.vectors import Vector, dot
 
 
@@ -21,7 +21,8 @@ class Problem:
     """A linear prediction problem.
 
     X : n x d, sparse or dense, or a `Rows`. CSR with 32 or 64 bit indices and C-ordered arrays of 8 or 16 bit integers or of
-        float16, float32 or float64 are used where they lie; anything else is converted once.
+        float16, float32 or float64 are used where they lie; anything else is converted once. Of a data frame `feature_names` are
+        kept; words, dates and missing values become numbers as in a file (`rs.load`), with a warning that says so.
     y : labels. Two classes for a classification loss (the smaller becomes -1, the larger +1), numbers for a regression
         loss, not needed for the `unit` loss.
     loss : a name, "name:parameter", or a `Loss`.
@@ -47,6 +48,7 @@ class Problem:
             raise ValueError(f"alpha={alpha!r} must be zero or a positive number")
         self.alpha = float(alpha)
         self.fit_intercept = bool(fit_intercept)
+        X, self.feature_names = matrix(X)
         self.rows: Rows = as_rows(X).with_intercept(self.fit_intercept)
         self.y = labels_for(self.loss, y, self.rows.n)
         self.sample_weight = row_weights(sample_weight, self.rows.n)
@@ -58,7 +60,10 @@ class Problem:
     def replace(self, **changes: Any) -> "Problem":
         """The same problem with other arguments: `problem.replace(alpha=0.1)`."""
         names = ("y", "loss", "alpha", "sample_weight", "fit_intercept")
-        return Problem(**{"X": self.rows, **{name: getattr(self, name) for name in names}, **changes})
+        other = Problem(**{"X": self.rows, **{name: getattr(self, name) for name in names}, **changes})
+        if isinstance(changes.get("X", self.rows), Rows):  # rows have no names, and those of others are not ours to know
+            other.feature_names = self.feature_names if other.d == self.d else None
+        return other
 
     def take(self, rows: NDArray[np.integer[Any]]) -> "Problem":
         """The problem of these rows alone, in this order, with their weights as they are."""

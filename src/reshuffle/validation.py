@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.losses import Loss
+from reshuffle.tables import Columns, is_frame, table_of_frame
 from reshuffle.vectors import Vector
 
 
@@ -33,11 +34,52 @@ def renamed(old: str, new: str, given: float | None, default: float) -> float:
     return given
 
 
+def unmasked(name: str, values: Any) -> Any:
+    """The same, unless it has a mask, which NumPy would lose without a word."""
+    if np.ma.is_masked(values):
+        count = int(np.ma.getmaskarray(values).sum())
+        raise ValueError(f"{name} is a masked array with {count} masked entries; remove such rows or fill them first")
+    return values
+
+
+def real(name: str, values: Any) -> Any:
+    """The same, unless NumPy would lose a mask or imaginary parts of it without a word."""
+    unmasked(name, values)
+    if getattr(getattr(values, "dtype", None), "kind", "") == "c":
+        raise ValueError(f"{name} has dtype {values.dtype}; use real numbers")
+    return values
+
+
+def matrix(X: Any, name: str = "X") -> tuple[Any, list[str] | None]:
+    """X as a matrix, and the names of its columns where it is a data frame; what is made of words, dates and gaps is a warning."""
+    if not is_frame(X):
+        return real(name, X), None
+    numbers = _numbers_of_frame(X)
+    if numbers is not None:
+        return numbers, [str(column) for column in X.columns]
+    table = table_of_frame(X, name)
+    columns = Columns.fit(table)
+    for note in columns.notes:
+        warnings.warn(note, UserWarning, stacklevel=3)
+    return columns.transform(table)[0], columns.names
+
+
+def _numbers_of_frame(X: Any) -> NDArray[Any] | None:
+    """The frame as an array, where all of it are numbers as NumPy has them and none is missing."""
+    for dtype in getattr(X, "dtypes", ["none"]):
+        number = getattr(dtype, "is_numeric", None)  # as polars says it
+        if not (number() if number is not None else getattr(dtype, "kind", "") in (*"biuf",)):
+            return None
+    array = np.asarray(X)
+    usable = array.dtype.kind in "biu" or (array.dtype.kind == "f" and not np.isnan(array).any())
+    return array if usable else None
+
+
 def starting_point(x0: ArrayLike | None, dimension: int, name: str = "x0") -> Vector:
     """A copy of x0, or zero where there is none; `name` is that of the argument."""
     if x0 is None:
         return np.zeros(dimension)
-    x = np.array(x0, dtype=np.float64)
+    x = np.array(real(name, x0), dtype=np.float64)
     if x.shape != (dimension,):
         raise ValueError(f"{name} has shape {x.shape}; this problem takes ({dimension},), the intercept last if there is one")
     if not np.isfinite(x).all():
@@ -51,11 +93,15 @@ def labels_for(loss: Loss, y: ArrayLike | None, n: int) -> Vector | None:
         if loss.task == "any":
             return None
         raise ValueError(f"loss={str(loss)!r} needs labels y; pass them, or use loss='unit' for constants of the data alone")
-    labels: NDArray[Any] = np.asarray(y)
+    labels: NDArray[Any] = real("y", np.asarray(real("y", y)))
     if labels.shape != (n,):
         raise ValueError(f"y has shape {labels.shape}; X has {n} rows, so it must have shape ({n},)")
     if loss.task == "any":
         return None
+    if labels.dtype.kind == "O":
+        absent = [value is None or str(value) in ("nan", "<NA>", "NaT") for value in labels]
+        if any(absent):
+            raise ValueError(f"y is missing in row {absent.index(True)} (counted from 0); remove such rows first")
     if loss.task == "regression":
         try:
             labels = labels.astype(np.float64)
@@ -82,7 +128,7 @@ def row_weights(sample_weight: ArrayLike | None, n: int) -> Vector:
     """A weight for each of n rows; one where none are given."""
     if sample_weight is None:
         return np.ones(n)
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    weights = np.asarray(real("sample_weight", sample_weight), dtype=np.float64)
     if weights.shape != (n,):
         raise ValueError(f"sample_weight has shape {weights.shape}; X has {n} rows, so it must have shape ({n},)")
     bad = ~(np.isfinite(weights) & (weights >= 0.0))

@@ -117,6 +117,9 @@ def test_constants_and_epochs_are_those_of_the_definitions(seed, n, data):
     assert run.steps == pytest.approx([step] * 3, rel=1e-4)
     ends, _ = shuffled_sgd(A, problem.y, problem.loss, [order] * 3, b, run.steps, np.zeros(3), weights=weights, alpha=alpha)
     np.testing.assert_allclose(run.x, np.mean(ends, axis=0), rtol=1e-8, atol=1e-10)
+    options = {"order": order, "batch_size": b, "step_size": run.steps, "epochs": 3}
+    general = rs.minimize_sum(lambda x, batch: sample_gradients(problem, A, x)[batch].sum(axis=0), 1.0, n, np.zeros(3), **options)
+    np.testing.assert_allclose(general.x, run.x, rtol=1e-8, atol=1e-10)
     R = by_definition(sample_gradients(problem, A, optimum.x), order, b)
     bound = b * optimum.distance**2 / (2 * n * step * 3) + step**2 * til * R
     guarantee = rs.Guarantee.of(problem, run, optimum)

@@ -1,16 +1,23 @@
 """Files and named datasets in, a CSR or dense matrix and its labels out. `READERS` has an entry for each format."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
 from reshuffle.data import arrays, tables
-from reshuffle.data._files import kind
+from reshuffle.data._files import STANDARD_INPUT, Piped, Place, expand, holds_table, kind
 from reshuffle.data.bundled import NAMES, read_bundled
 from reshuffle.data.registry import DATASETS, check_shape, get_dataset, locate
 from reshuffle.rows import in_memory
 from reshuffle.rows.memory import unchecked
+from reshuffle.tables import Columns, Table
+from reshuffle.tables.columns import column_number
+from reshuffle.tables.table import missing
 
 __all__ = ["READERS", "Data", "Reader", "load", "load_named"]
 
@@ -22,10 +29,13 @@ class Data:
     X: Any  #: n x d, CSR or dense
     y: Any  #: the labels as they stood; None where the file has none
     name: str  #: where it is from
-    feature_names: list[str] | None = None  #: of the columns, where they have names
+    feature_names: list[str] | None = None  #: of the columns of X, where they have names
+    columns: Columns | None = None  #: how a table became X
+    notes: tuple[str, ...] = ()  #: what was made of its words, dates and gaps, a line each
 
     def __str__(self) -> str:
-        return f"{self.name}: {unchecked(self.X)}" + ("" if self.y is not None else ", no labels")
+        about = f"{self.name}: {unchecked(self.X)}" + ("" if self.y is not None else ", no labels")
+        return "\n".join((about, *self.notes))
 
     __repr__ = __str__
 
@@ -34,57 +44,156 @@ class Data:
 class Reader:
     """How one format is read."""
 
-    read: Callable[..., tuple[Any, ...]]  #: path and `options` -> X, y (None without labels) and, where columns have names, those
+    #: path and `options` -> X, y (None without labels) and, where columns have names, those; of a table, paths -> a `Table`
+    read: Callable[..., Any]
     options: tuple[str, ...] = ()  #: the arguments of `load` that it takes
+    table: bool = False
 
 
-def _read_svmlight(path: Path, n_features: int | None) -> tuple[Any, Any]:
+def _read_svmlight(path: Place, n_features: int | None) -> tuple[Any, Any]:
     from reshuffle.data.svmlight import read_svmlight  # loads numba
 
     return read_svmlight(path, n_features)
 
 
+_CSV = Reader(tables.read_csv, ("target", "words"), table=True)
 READERS: dict[str, Reader] = {  # by the ending of a file, without that of a compression
-    ".csv": Reader(tables.read_csv, ("target",)),
-    ".parquet": Reader(tables.read_parquet, ("target",)),
-    ".npy": Reader(arrays.read_npy),
-    ".npz": Reader(arrays.read_npz),
+    ".csv": _CSV,
+    ".tsv": _CSV,
+    ".parquet": Reader(tables.read_parquet, ("target",), table=True),
+    ".feather": Reader(tables.read_feather, ("target",), table=True),
+    ".npy": Reader(arrays.read_npy, ("target",)),
+    ".npz": Reader(arrays.read_npz, ("target",)),
     "": Reader(_read_svmlight, ("n_features",)),  # and every ending that is not here
 }
-_BUNDLED = Reader(lambda path: read_bundled(str(path)))
+_UNSURE = (".txt",)  # a table if it looks like one
 
 
-def load(source: str | Path, *, target: str | int | None = None, n_features: int | None = None) -> Data:
-    """Read a dataset, and refuse NaN and infinity with the place where they stand.
+def load(
+    source: str | Path | Sequence[str | Path],
+    *,
+    target: str | int | None = None,
+    n_features: int | None = None,
+    strict: bool = False,
+    columns: Columns | None = None,
+) -> Data:
+    """Read a dataset; what cannot be computed with is refused with the place where it stands.
 
-    source : a file, by its ending .csv, .parquet, .npy, .npz, else svmlight text; .gz, .bz2 and .xz are read as they are.
-        Or a name: a dataset that ships inside scikit-learn (breast_cancer, diabetes, digits, iris, wine), or one of the paper's
-        that is present (`reshuffle datasets` lists them).
-    target : csv and parquet: the column with the labels, by name or number; the last if not given.
+    source : a file, by its ending .csv, .tsv, .parquet, .feather, .npy, .npz, .txt (a table if its lines look like one), else
+        svmlight text; text may be compressed (.gz, .bz2, .xz). Or a folder, a pattern (part-*.csv) or a list, of files that are
+        read as one; or "-", text from standard input. Or a name: a dataset that ships inside scikit-learn (breast_cancer,
+        diabetes, digits, iris, wine), or one of the paper's that is present (`reshuffle datasets` lists them).
+    target : tables: the column with the labels, by name or number; the last if not given. npy, npz: the .npy file with the labels.
     n_features : svmlight: d, where the file does not happen to use its last features.
+    strict : refuse a table with words, dates or gaps instead of making numbers of them.
+    columns : tables: those of other data (`Data.columns`), which this is to have in the same form.
     """
-    path = Path(source).expanduser()
-    name = str(source)
-    if path.is_dir():
-        raise ValueError(f"{name!r} is a folder; name a file in it")
-    if not path.exists() and name in DATASETS:
+    sources = [source] if isinstance(source, str | Path) else list(source)
+    places = _files(sources)
+    name = tables.names_of(sources if len(sources) == 1 and sources != [STANDARD_INPUT] else places)
+    if not places and name in DATASETS:
         return load_named(name)
-    if not path.exists() and name not in NAMES:
-        named = ", ".join((*NAMES, *DATASETS))
-        raise FileNotFoundError(f"there is no file {name!r}, nor a dataset of that name; named are {named}")
-    reader = _reader(path) if path.exists() else _BUNDLED
+    reader = _reader_of(places, name)
     if target is not None and "target" not in reader.options:
-        tabular = " and ".join(ending[1:] for ending, entry in READERS.items() if "target" in entry.options)
-        raise ValueError(f"target={target!r}: {name!r} has no columns to choose from; only {tabular} files do")
+        raise ValueError(f"target={target!r}: {name!r} has no columns to choose from; only tables do (csv, tsv, parquet, feather)")
     if n_features is not None and "n_features" not in reader.options:
         raise ValueError(f"n_features={n_features}: {name!r} says itself how many it has; only svmlight text does not")
+    if reader.table:
+        return _of_table(_table(reader, places, name, target, columns), name, target, strict, columns)
+    if columns is not None and not columns.numeric:
+        raise ValueError(f"{name} is a matrix; the model was trained on a table with words, dates or gaps and needs one like it")
     given = {"target": target, "n_features": n_features}
-    X, y, *names = reader.read(path, **{option: given[option] for option in reader.options})
+    options = {option: given[option] for option in reader.options}
+    parts = [reader.read(place, **options) for place in places]
+    X, y, *names = parts[0] if len(parts) == 1 else _stacked(parts, places, grow=reader is READERS[""])
+    if y is not None:
+        y = _checked_labels(y, X.shape[0], name)
     return Data(in_memory(X, name).matrix, y, name, *names)
 
 
-def _reader(path: Path) -> Reader:
-    return READERS.get(kind(path), READERS[""])
+def _files(sources: list[str | Path]) -> list[Place]:
+    """The files that are meant; [] for a name that no file has."""
+    if len(sources) > 1 and STANDARD_INPUT in map(str, sources):
+        raise ValueError("standard input (-) cannot be read together with files; pipe them all, or name them all")
+    if [str(source) for source in sources] == [STANDARD_INPUT]:
+        return [Piped()]
+    found: list[Place] = []
+    for source in sources:
+        files = expand(source)
+        if not files and (len(sources) > 1 or str(source) not in (*NAMES, *DATASETS)):
+            named = ", ".join((*NAMES, *DATASETS))
+            raise FileNotFoundError(f"there is no file {str(source)!r}, nor a dataset of that name; named are {named}")
+        found += files
+    return found
+
+
+def _reader_of(places: list[Place], name: str) -> Reader:
+    if not places:
+        return Reader(lambda paths: read_bundled(name), ("target",), table=True)
+    readers = [_reader(place) for place in places]
+    for place, reader in zip(places, readers, strict=True):
+        if reader is not readers[0]:
+            raise ValueError(f"{places[0]} and {place} are files of different kinds; name those of one kind")
+    return readers[0]
+
+
+def _reader(place: Place) -> Reader:
+    if isinstance(place, Piped) or kind(place) in _UNSURE:
+        return _CSV if holds_table(place) else READERS[""]
+    return READERS.get(kind(place), READERS[""])
+
+
+def _table(reader: Reader, places: list[Any], name: str, target: str | int | None, columns: Columns | None) -> Table:
+    if columns is None or "words" not in reader.options:
+        table = reader.read(places)
+    else:
+        table = reader.read(places, words=partial(columns.words_in, name, target=target))
+    if len(table.names) < 2 and columns is None:
+        raise ValueError(f"{name} has {len(table.names)} column; it needs a target and at least one feature")
+    return table  # type: ignore[no-any-return]
+
+
+def _of_table(table: Table, name: str, target: str | int | None, strict: bool, columns: Columns | None) -> Data:
+    fresh = columns is None
+    if columns is None:
+        label: int | None = column_number(name, table.names, -1 if target is None else target)
+        columns = Columns.fit(table, label)
+        X, _, _ = columns.transform(table, label)
+        notes: Sequence[str] = columns.notes
+    else:
+        X, label, notes = columns.transform(table, target)
+    if strict and notes:
+        raise ValueError(f"{notes[0]}; strict refuses that: change the table first")
+    if label is not None and not fresh and missing(table.columns[label]).any():  # such rows are what a model is for
+        notes, label = [*notes, f"{name}: labels are missing in {table.names[label]!r}, so there is no score"], None
+    y = None if label is None else table.labels(label)
+    return Data(in_memory(X, name).matrix, y, name, columns.names, columns, tuple(notes))
+
+
+def _stacked(parts: list[Any], places: list[Any], *, grow: bool) -> tuple[Any, Any]:
+    """The rows of several matrices. svmlight text may end early, so the widest says how many features there are."""
+    widths = [X.shape[1] for X, *_ in parts]
+    for place, width, (_, y, *_) in zip(places, widths, parts, strict=True):
+        if width != widths[0] and not grow:
+            raise ValueError(f"{place} has {width} features where {places[0]} has {widths[0]}")
+        if (y is None) != (parts[0][1] is None):
+            raise ValueError(f"of {places[0]} and {place} one has labels and one has none")
+    for X, *_ in parts:
+        if X.shape[1] < max(widths):
+            X.resize((X.shape[0], max(widths)))
+    matrices, labels = [X for X, *_ in parts], [y for _, y, *_ in parts]
+    sparse = any(sp.issparse(X) for X in matrices)
+    return sp.vstack(matrices, format="csr") if sparse else np.vstack(matrices), None if labels[0] is None else np.concatenate(
+        labels
+    )
+
+
+def _checked_labels(y: Any, n: int, name: str) -> Any:
+    if y.shape != (n,):
+        raise ValueError(f"{name}: the labels have shape {y.shape} where X has {n} rows; there must be one for each")
+    if y.dtype.kind not in "biufUS":
+        raise ValueError(f"{name}: the labels have dtype {y.dtype}; use real numbers or text")
+    return y
 
 
 def load_named(name: str, data: str | Path | None = None) -> Data:

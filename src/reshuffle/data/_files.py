@@ -1,15 +1,42 @@
-"""Plain and compressed files alike."""
+"""Plain and compressed files and standard input alike; and what a text is whose name does not say it."""
 
 import bz2
+import csv
 import gzip
+import io
 import lzma
+import re
+import sys
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from glob import glob
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from reshuffle.tables.table import is_number
+
+STANDARD_INPUT = "-"
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_SVMLIGHT = re.compile(r"[-+.\deE]+(\s+(qid|\d+):\S+)*\s*(#.*)?")
+_SAMPLE = 1 << 16
+
+
+class Piped:
+    """What came through a pipe: like a path, but read once and kept."""
+
+    name, suffix = STANDARD_INPUT, ""
+
+    def __init__(self) -> None:
+        self.content = sys.stdin.buffer.read()
+
+    def __str__(self) -> str:
+        return "standard input"
+
+
+Place = Path | Piped
 
 
 def kind(path: Path) -> str:
@@ -17,19 +44,71 @@ def kind(path: Path) -> str:
     return (path.with_suffix("") if path.suffix in _OPENERS else path).suffix.lower()
 
 
-def read_bytes(path: Path) -> Any:
-    """The content as an array of uint8; a plain file is mapped, not read."""
-    if path.suffix in _OPENERS:
+def expand(source: str | Path) -> list[Path]:
+    """The files that a path stands for: itself, those of a folder, or those that a pattern fits; [] where there are none."""
+    path = Path(source).expanduser()
+    if path.is_dir():
+        found = sorted(file for file in path.iterdir() if file.is_file() and file.name[0] not in "._")
+        if not found:
+            raise ValueError(f"the folder {str(source)!r} holds no files")
+        return found
+    return [path] if path.exists() else sorted(file for name in glob(str(path)) if (file := Path(name)).is_file())
+
+
+@contextmanager
+def opened(path: Place) -> Iterator[Any]:
+    """The bytes as a file; damage to a compressed one is told with the name and with how far it could be read."""
+    if isinstance(path, Piped):
+        yield io.BytesIO(path.content)
+        return
+    with _OPENERS.get(path.suffix, open)(path, "rb") as file:
         try:
-            with _OPENERS[path.suffix](path, "rb") as file:
-                return np.frombuffer(file.read(), dtype=np.uint8)
-        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-            raise ValueError(f"{path} cannot be decompressed: {error}") from None
+            yield file
+        except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, OSError) as error:
+            if path.suffix not in _OPENERS or getattr(error, "errno", None) is not None:
+                raise
+            raise ValueError(f"{path} cannot be decompressed after byte {file.tell()} of its content: {error}") from None
+
+
+def read_bytes(path: Place) -> Any:
+    """The content as an array of uint8; a plain file is mapped, not read."""
+    if isinstance(path, Piped) or path.suffix in _OPENERS:
+        with opened(path) as file:
+            return np.frombuffer(file.read(), dtype=np.uint8)
     if path.stat().st_size == 0:
         return np.frombuffer(b"", dtype=np.uint8)
     return np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
 
 
-def open_text(path: Path) -> Any:
-    opener = _OPENERS.get(path.suffix, open)
-    return opener(path, "rt", newline="", encoding="utf-8-sig")
+def text_sample(path: Place) -> list[str]:
+    """The first lines, for a look at what they are."""
+    with opened(path) as file:
+        start: bytes = file.read(_SAMPLE)
+    lines = list(io.StringIO(start.decode("utf-8-sig", errors="replace"), newline=""))
+    return lines[: -1 if len(start) == _SAMPLE and len(lines) > 1 else None]
+
+
+def holds_table(path: Place) -> bool:
+    """Whether text without a telling name is a table: it has a delimiter that cuts all its lines alike, and is not svmlight."""
+    lines = [line for line in text_sample(path) if line.strip()]
+    return not all(_SVMLIGHT.fullmatch(line.strip()) for line in lines) and delimiter_of(lines) is not None
+
+
+def delimiter_of(lines: list[str]) -> str | None:
+    """The one that cuts all lines after the first into the same number of cells, two or more; of several, that which finds the
+    most numbers; None without one.
+    """
+    found: list[tuple[int, int, str]] = []
+    for delimiter in ",;\t":
+        rows: list[list[str]] = []
+        with suppress(csv.Error):  # the sample may end inside of quotes
+            rows.extend(row for row in csv.reader(lines, delimiter=delimiter, strict=True) if row)
+        body = rows[1:] or rows
+        if body and len(body[0]) > 1 and len({len(row) for row in body}) == 1 and len(rows[0]) > 1:
+            found.append((sum(is_number(with_point(cell, delimiter)) for row in body for cell in row), len(body[0]), delimiter))
+    return max(found, key=lambda entry: entry[:2])[2] if found else None
+
+
+def with_point(cell: str, delimiter: str) -> str:
+    """Where semicolons stand between cells, a comma is the point in a number."""
+    return cell.replace(",", ".") if delimiter == ";" else cell

@@ -1,14 +1,16 @@
 """Real datasets that ship inside scikit-learn, by name: no download."""
 
-from typing import Any
-
 import numpy as np
+
+from reshuffle.tables import Column, Table
 
 NAMES = ("breast_cancer", "diabetes", "digits", "iris", "wine")
 
 
-def read_bundled(name: str) -> tuple[Any, Any, list[str]]:
+def read_bundled(name: str) -> Table:
+    """The features, then a column `target`."""
     from sklearn import datasets
 
     bunch = getattr(datasets, f"load_{name}")()
-    return np.asarray(bunch.data, dtype=np.float64), np.asarray(bunch.target), [str(name) for name in bunch.feature_names]
+    columns: list[Column] = [*np.asarray(bunch.data, dtype=np.float64).T, np.asarray(bunch.target)]
+    return Table(name, [*map(str, bunch.feature_names), "target"], columns)

@@ -1,6 +1,5 @@
 """svmlight (LIBSVM) text files, plain or compressed, into a CSR matrix and labels. Nothing is lost, sorted or rounded."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from reshuffle.data import _parse
-from reshuffle.data._files import read_bytes
+from reshuffle.data._files import Place, read_bytes
 
 _COMPLAINTS = {
     _parse.BAD_LABEL: "the label {token!r} is not a number",
@@ -21,7 +20,7 @@ _COMPLAINTS = {
 }
 
 
-def read_svmlight(path: Path, n_features: int | None) -> tuple[Any, NDArray[np.float64]]:
+def read_svmlight(path: Place, n_features: int | None) -> tuple[Any, NDArray[np.float64]]:
     """X and y. Indices count from 0 if the file holds an index 0, else from 1."""
     text = read_bytes(path)
     lines, entries = _parse.count(text)
@@ -54,7 +53,7 @@ def _parsed(text: Any, lines: int, entries: int, index_type: Any) -> tuple[Any, 
     return (values[:used], indices[:used], indptr[: rows + 1]), labels[:rows], code, place
 
 
-def _read_the_rest(path: Path, text: Any, numbers: NDArray[np.float64]) -> None:
+def _read_the_rest(path: Place, text: Any, numbers: NDArray[np.float64]) -> None:
     """The few numbers that the compiled reader left to Python, each marked with the place of its text."""
     for k in np.flatnonzero(np.isnan(numbers)):
         place = int(numbers.view(np.int64)[k] & _parse.MARK_MASK)

@@ -1,109 +1,287 @@
-"""Tables with named columns: csv (plain or compressed) and parquet. One column is the target, by default the last."""
+"""Tables with named columns: csv and tsv, plain or compressed, with no other library; parquet and feather, with pyarrow."""
 
 import csv
-import warnings
-from collections.abc import Iterator
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from reshuffle.data._files import open_text
+from reshuffle.data._files import Place, delimiter_of, kind, opened, text_sample, with_point
+from reshuffle.tables import Column, Table, Words
+from reshuffle.tables.frames import arrow, table_of_arrow
+from reshuffle.tables.table import is_number, listed
+
+#: What stands for nothing in text.
+MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "NULL", "null", "?"})
+
+_GAPS: dict[str, Any] = dict.fromkeys(MISSING, np.nan)
+_CELLS = 1 << 20  # that are text at a time
+_LARGEST_EXACT = 2.0**53  # whole numbers above may be equal as float64 and differ in the file
+_INDEX = re.compile(r"Unnamed: 0|__index_level_\d+__|")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T].*)?")
+
+#: From names, and whether they stand in the file, to the columns that are to be read as words.
+ChooseWords = Callable[[list[str], bool], set[int]]
 
 
-def read_csv(path: Path, target: str | int | None) -> tuple[Any, Any, list[str]]:
-    """X, y and the names of the features. The first line is a header unless all of it are numbers."""
-    with open_text(path) as file:
-        first = next(csv.reader(file), None)
-    if not first:
-        raise ValueError(f"{path} holds no samples")
-    has_header = not all(_is_number(cell) for cell in first)
-    names = [cell.strip() for cell in first] if has_header else [str(k) for k in range(len(first))]
-    column, features = _columns(path, names, target)
+def read_csv(paths: list[Place], words: ChooseWords | None = None) -> Table:
+    """The rows of all files. The first line is a header unless it looks like the others."""
+    text = _Text(paths, words)
+    again = text.read()
+    if again:  # a column of numbers that had words further down
+        text.words |= again
+        text.read()
+    return text.table()
+
+
+class _Numbered(dict[str, int]):
+    """Words to numbers, each new word to the next."""
+
+    def __missing__(self, word: str) -> int:
+        self[word] = number = len(self)
+        return number
+
+
+class _Text:
+    """The columns of text files, a block of rows at a time: numbers as long as they are numbers, else words."""
+
+    def __init__(self, paths: list[Place], words: ChooseWords | None) -> None:
+        self.paths, self.name = paths, names_of(paths)
+        self.forms = [_Form(path) for path in paths]
+        first = self.forms[0]
+        self.names = first.names
+        for form in self.forms[1:]:
+            _same_columns(first.path, self.names, form.path, form.names)
+        self.certain = words(self.names, first.header) if words is not None else set()
+        self.words = set(self.certain)
+
+    def read(self) -> set[int]:
+        """Everything; and the columns that turned out to be words too late."""
+        width = len(self.names)
+        self.blocks: list[NDArray[np.float64]] = []
+        self.codes: dict[int, list[NDArray[np.int64]]] = {k: [] for k in self.words}
+        self.index = {k: _Numbered() for k in self.words}
+        self.lines: list[int] = []
+        self.starts = []
+        late: set[int] = set()
+        for form in self.forms:
+            self.starts.append(len(self.lines))
+            order = [form.names.index(name) for name in self.names]
+            for lines, rows in form.blocks(max(1, _CELLS // width)):
+                self.lines += lines
+                late |= self._take(rows, form, order)
+        return late
+
+    def _take(self, rows: list[list[str]], form: "_Form", order: list[int]) -> set[int]:
+        late = set()
+        numbers = np.full((len(rows), len(order)), np.nan)
+        columns = list(zip(*rows, strict=True))
+        for k, place in enumerate(order):
+            cells = columns[place + form.skipped]
+            found = None if k in self.codes else _numbers(cells)
+            if found is not None:
+                numbers[:, k] = found
+                continue
+            if k not in self.codes:
+                if self.blocks:
+                    late.add(k)
+                self.codes[k], self.index[k] = [], _Numbered()
+            self.codes[k].append(np.fromiter(map(self.index[k].__getitem__, cells), np.int64, len(cells)))
+        self.blocks.append(numbers)
+        return late
+
+    def table(self) -> Table:
+        numbers = np.concatenate(self.blocks) if self.blocks else np.empty((0, len(self.names)))
+        columns: list[Column] = [numbers[:, k] for k in range(len(self.names))]
+        delimiter = self.forms[0].delimiter
+        for k, codes in self.codes.items():
+            cells = [None if (word := cell.strip()) in MISSING else word for cell in self.index[k]]
+            column = Words.of(np.concatenate(codes), cells)
+            columns[k] = column if k in self.certain else _typed(column, delimiter)
+        notes = [note for note in {form.note for form in self.forms} if note]
+        return Table(self.name, self.names, columns, self.forms[0].header, self.place, notes)
+
+    def place(self, row: int) -> str:
+        line = f"line {self.lines[row]}"
+        file = self.paths[int(np.searchsorted(self.starts, row, side="right")) - 1]
+        return line if len(self.paths) == 1 else f"{line} of {file}"
+
+
+class _Form:
+    """How one file is laid out: delimiter, header, a column of row names to skip."""
+
+    def __init__(self, path: Place) -> None:
+        self.path, self.note, self.skipped = path, "", 0
+        tabs = isinstance(path, Path) and kind(path) == ".tsv"
+        self.delimiter = "\t" if tabs else delimiter_of(text_sample(path)) or ","
+        with opened(path) as file, _text(file) as text:
+            rows = [row for _, row in islice(self._cells(text), 100)]
+        if not rows:
+            raise ValueError(f"{path} holds no samples")
+        first, *body = rows
+        self.header = _is_header(first, body, self.delimiter)
+        self.names = [cell.strip() for cell in first] if self.header else [str(k) for k in range(len(first))]
+        self.width = len(first)
+        if self.header and body and all(len(row) == len(first) + 1 and row[-1].strip() for row in body):
+            self.width, self.skipped, self.note = len(first) + 1, 1, "left out the names of the rows, which the header has none for"
+        elif self.header and len(first) > 1 and _INDEX.fullmatch(self.names[0]):
+            self.names, self.skipped, self.note = self.names[1:], 1, "left out the first column, which is an index"
+        self.names = [name or str(k) for k, name in enumerate(self.names)]
+
+    def blocks(self, size: int) -> Iterator[tuple[list[int], list[list[str]]]]:
+        """The numbers of the lines, and the rows that end there, so many at a time."""
+        with opened(self.path) as file, _text(file) as text:
+            cells = self._cells(text)
+            if self.header:
+                next(cells)
+            while pairs := list(islice(cells, size)):
+                lines, rows = map(list, zip(*pairs, strict=True))
+                if {len(row) for row in rows} != {self.width}:
+                    line, row = next((line, row) for line, row in pairs if len(row) != self.width)
+                    raise ValueError(f"{self.path}, line {line}: {len(row)} columns where the first line has {self.width}")
+                yield lines, rows
+
+    def _cells(self, text: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+        """The rows that are not blank, each with the number of its last line."""
+        reader = csv.reader(self._whole(text), delimiter=self.delimiter, strict=True)
+        try:
+            yield from ((reader.line_num, row) for row in reader if row)
+        except csv.Error as error:
+            raise ValueError(f"{self.path}, line {reader.line_num}: {error}") from None
+        except UnicodeDecodeError:
+            raise ValueError(f"{self.path}, {self._undecoded()} is not UTF-8; save the file as UTF-8 first") from None
+
+    def _whole(self, text: Iterable[str]) -> Iterator[str]:
+        for number, line in enumerate(text, 1):
+            if "\0" in line:
+                raise ValueError(f"{self.path}, line {number}: holds a NUL byte, so it is not text or was torn in writing")
+            yield line
+
+    def _undecoded(self) -> str:
+        with opened(self.path) as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    line.decode()
+                except UnicodeDecodeError as error:
+                    return f"line {number}: {line[error.start : error.start + 8]!r}"
+        return "its end"
+
+
+def _text(file: Any) -> io.TextIOWrapper:
+    return io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+
+
+def _is_header(first: list[str], body: list[list[str]], delimiter: str) -> bool:
+    """Names stand over columns of numbers; a line without any number is one of names too."""
+    cells, *below = [[with_point(cell.strip(), delimiter) for cell in row] for row in (first, *body)]
+    if not any(is_number(cell) for cell in cells):
+        return any(cells)
+    return any(
+        cell not in MISSING and not is_number(cell) and all(other in MISSING or is_number(other) for other in column)
+        for cell, column in zip(cells, zip(*below, strict=False), strict=False)
+    )
+
+
+def _numbers(cells: tuple[str, ...]) -> NDArray[np.float64] | None:
+    """The numbers in a column, NaN where they are missing; None where not all are numbers that float64 tells apart."""
     try:
-        table = _numbers(path, None, has_header).reshape(-1, len(names))
-        X, y = table[:, features], table[:, column]
-    except ValueError:  # the labels may be words; the features may not
-        _refuse_words(path, names, features, has_header)  # NumPy is fast but does not name the cell
-        X, y = _numbers(path, features, has_header), np.array([row[column].strip() for _, row in _rows(path, has_header)])
-    if X.size == 0:
-        raise ValueError(f"{path} holds no samples")
-    return X, y, [names[k] for k in features]
-
-
-def read_parquet(path: Path, target: str | int | None) -> tuple[Any, Any, list[str]]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise ImportError('reading parquet needs pyarrow: pip install "reshuffle[parquet]"') from None
-    try:
-        table = pq.read_table(path)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{path} is not a parquet file: {error}") from None
-    names = table.column_names
-    column, features = _columns(path, names, target)
-    if table.num_rows == 0:
-        raise ValueError(f"{path} holds no samples")
-    X = np.empty((table.num_rows, len(features)))
-    for j, k in enumerate(features):
-        kind = table.schema.field(k).type
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-            raise ValueError(f"{path}: column {names[k]!r} holds {kind}, not numbers; drop or encode it first")
-        if table.column(k).null_count:
-            row = table.column(k).is_null().to_pylist().index(True)
-            raise ValueError(f"{path}: column {names[k]!r} is empty in row {row} (counted from 0); fill such cells first")
-        X[:, j] = table.column(k).to_numpy()
-    return X, table.column(column).to_numpy(), [names[k] for k in features]
-
-
-def _columns(path: Path, names: list[str], target: str | int | None) -> tuple[int, list[int]]:
-    """The column of the labels, and those of the features."""
-    column = _target_column(path, names, target)
-    return column, [k for k in range(len(names)) if k != column]
-
-
-def _target_column(path: Path, names: list[str], target: str | int | None) -> int:
-    if len(names) < 2:
-        raise ValueError(f"{path} has {len(names)} column; it needs a target and at least one feature")
-    if target is None:
-        return len(names) - 1
-    if target in names:
-        return names.index(str(target))
-    if str(target).lstrip("-").isdigit() and -len(names) <= int(target) < len(names):
-        return int(target) % len(names)
-    raise ValueError(f"target={target!r} is not a column of {path}; it has {', '.join(names[:20])}")
-
-
-def _numbers(path: Path, columns: list[int] | None, has_header: bool) -> Any:
-    with open_text(path) as file, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "loadtxt: input contained no data")
-        form: dict[str, Any] = {"delimiter": ",", "quotechar": '"', "comments": None, "ndmin": 2}
-        return np.loadtxt(file, **form, skiprows=int(has_header), usecols=columns)
-
-
-def _refuse_words(path: Path, names: list[str], features: list[int], has_header: bool) -> None:
-    for line, row in _rows(path, has_header):
-        if len(row) != len(names):
-            raise ValueError(f"{path}, line {line}: {len(row)} columns where the first line has {len(names)}")
-        for j in features:
-            if not _is_number(row[j]):
-                place = f"{path}, line {line}, column {names[j]!r}"
-                raise ValueError(f"{place}: {row[j]!r} is not a number; encode or fill it first")
-
-
-def _rows(path: Path, has_header: bool) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not blank, each with the number of its line."""
-    with open_text(path) as file:
-        rows = csv.reader(file)
-        if has_header:
-            next(rows)
-        yield from ((rows.line_num, row) for row in rows if row)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
+        found = np.fromiter(map(float, map(_GAPS.get, cells, cells)), np.float64, len(cells))
     except ValueError:
-        return False
-    return True
+        return None
+    exact = not (np.abs(found) >= _LARGEST_EXACT).any()
+    return found if exact and "_" not in "".join(cells) else None
+
+
+def _typed(column: Words, delimiter: str) -> Column:
+    """What the words of a column are, if all are of one kind: whole numbers, numbers, true and false, dates."""
+    values = column.values
+    if not values:
+        return np.full(len(column), np.nan)
+    if all(re.fullmatch(r"[-+]?\d+", value) for value in values):
+        whole = [int(value) for value in values]
+        for kind in (np.iinfo(np.int64), np.iinfo(np.uint64)):
+            if kind.min <= min(whole) and max(whole) <= kind.max:
+                return _filled(column, np.array(whole, dtype=kind.dtype))
+        return column
+    points = [with_point(value, delimiter) for value in values]
+    if all(map(is_number, points)):
+        return _filled(column, np.array([float(value) for value in points]))
+    if {value.lower() for value in values} <= {"true", "false"}:
+        return _filled(column, np.array([value.lower() == "true" for value in values]))
+    dates = [_date(value) for value in values]
+    if all(date is not None for date in dates):
+        return _filled(column, np.array(dates, dtype="datetime64[us]"))
+    return column
+
+
+def _filled(column: Words, values: NDArray[Any]) -> NDArray[Any]:
+    """The values of the words, with gaps where these are missing."""
+    if column.codes.min() >= 0:
+        return values[column.codes]
+    if values.dtype.kind == "M":
+        return np.append(values, np.datetime64("NaT"))[column.codes]
+    return np.append(values.astype(np.float64), np.nan)[column.codes]
+
+
+def _date(value: str) -> datetime | None:
+    """A date as ISO 8601 writes it, in UTC where it names a zone."""
+    try:
+        found = datetime.fromisoformat(value) if _DATE.fullmatch(value) else None
+    except ValueError:
+        return None
+    return found if found is None or found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+
+
+def read_parquet(paths: list[Place]) -> Table:
+    return _read_arrow(paths, "parquet", partitioning=None)  # the name of a folder is no column
+
+
+def read_feather(paths: list[Place]) -> Table:
+    return _read_arrow(paths, "feather")
+
+
+def _read_arrow(paths: list[Place], what: str, **options: Any) -> Table:
+    pa = arrow(f"reading {what}")
+    read = import_module(f"pyarrow.{what}").read_table
+    tables: list[Any] = []
+    notes: list[str] = []
+    for path in paths:
+        try:
+            table = read(path, **options)
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(f"{path} is not a {what} file, or not all of one: {str(error).splitlines()[0]}") from None
+        index = [name for name in table.column_names if _INDEX.fullmatch(name)]
+        if index:
+            notes = [f"left out {listed(index)}, which is the index of a frame"]
+        table = table.drop_columns(index)
+        if tables:
+            _same_columns(paths[0], tables[0].column_names, path, table.column_names)
+            table = table.select(tables[0].column_names)
+        tables.append(table)
+    try:
+        whole = pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
+    except pa.ArrowException as error:
+        raise ValueError(f"{names_of(paths)} hold columns of different types: {str(error).splitlines()[0]}") from None
+    if not whole.num_rows or not whole.num_columns:
+        raise ValueError(f"{names_of(paths)} holds no samples")
+    return table_of_arrow(whole, names_of(paths), notes)
+
+
+def names_of(paths: Iterable[Any]) -> str:
+    first, *rest = map(str, paths)
+    return f"{first} and {len(rest)} more" if rest else first
+
+
+def _same_columns(first: Place, names: list[str], other: Place, found: list[str]) -> None:
+    lacking, new = [name for name in names if name not in found], [name for name in found if name not in names]
+    if lacking or new or len(names) != len(found):
+        parts = [f"lacks {listed(lacking)}"] if lacking else []
+        parts += [f"has {listed(new)} besides"] if new else []
+        raise ValueError(f"{other} has other columns than {first}: it {' and '.join(parts) or 'repeats some'}")

@@ -25,7 +25,7 @@ from reshuffle.epoch import Epoch
 from reshuffle.losses import LOSSES, Loss, Task, get_loss
 from reshuffle.problem import Problem
 from reshuffle.rows import Rows
-from reshuffle.validation import whole_number
+from reshuffle.validation import real, unmasked, whole_number
 from reshuffle.vectors import Vector
 
 Report = Callable[[Epoch], None]
@@ -100,10 +100,11 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return loss
 
     def _validated(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
+        X, y = unmasked("X", X), unmasked("y", y)
         if isinstance(X, Rows):
             check_consistent_length(np.empty(X.n), y)
             self._check_width(X, reset)
-            return X, column_or_1d(y)
+            return X, column_or_1d(real("y", y))
         # Problem refuses what is not finite; one look at X is enough.
         return validate_data(  # type: ignore[no-any-return]
             self,
@@ -192,7 +193,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             products = [X.with_intercept(False).margins(row) for row in np.atleast_2d(self.coef_)]
             product = np.column_stack(products) if self.coef_.ndim == 2 else products[0]
         else:
-            X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
+            X = validate_data(self, unmasked("X", X), reset=False, accept_sparse="csr", dtype="numeric")
             product = safe_sparse_dot(X, self.coef_.T, dense_output=True)
         scores: Vector = product + self.intercept_
         return scores
@@ -202,7 +203,7 @@ def counted_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Vector |
     """The rows whose weight is not zero, and their weights; None where there are none, so that all count alike."""
     if sample_weight is None:
         return X, y, None
-    weights: Vector = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+    weights: Vector = _check_sample_weight(real("sample_weight", sample_weight), y, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
         raise ValueError("sample_weight is zero everywhere; at least one row must count")
     if weights.all():

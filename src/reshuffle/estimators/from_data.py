@@ -1,34 +1,51 @@
 """From a data file to a fitted estimator, and from an estimator to predictions for a data file: what the commands need."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from reshuffle.data import Data
+from reshuffle.data import Data, load
 from reshuffle.estimators import CertifiedClassifier, CertifiedRegressor
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import get_loss
 from reshuffle.rows import in_memory
+from reshuffle.tables import Columns
 
 Model = LinearClassifier | LinearRegressor
 
+_LARGEST_EXACT = 2.0**53
+
 
 def fit(data: Data, loss: str, **parameters: Any) -> Model:
-    """The estimator that the loss asks for, trained on data that was read from a file."""
+    """The estimator that the loss asks for, trained on data that was read from a file. `columns_` says how a table became X."""
     if data.y is None:
-        raise ValueError(f"{data.name} has no labels to learn from")
-    y = data.y
+        raise ValueError(f"{data.name} has no labels to learn from; name the column or file of the labels with --target")
     if get_loss(loss).task == "regression":
         model: Model = CertifiedRegressor(loss, **parameters)
+        model.fit(data.X, data.y)
     else:
         model = CertifiedClassifier(loss, **parameters)
-        if y.dtype.kind == "f" and np.array_equal(y, np.rint(y)):  # in text a class 1 is read as the number 1.0
-            y = y.astype(np.int64)
-    model.fit(data.X, y)
+        model.fit(data.X, _classes(data.y, data.name))
     if data.feature_names is not None:
         model.feature_names_in_ = np.array(data.feature_names, dtype=object)
+    if data.columns is not None:
+        model.columns_ = data.columns
     return model
+
+
+def _classes(y: Any, name: str) -> Any:
+    """In text a class 1 is read as the number 1.0."""
+    if y.dtype.kind != "f" or not np.array_equal(y, np.rint(y)):
+        return y
+    if np.abs(y).max() >= _LARGEST_EXACT:
+        row = int(np.argmax(np.abs(y)))
+        raise ValueError(
+            f"{name}: the label {y[row]:.0f} in row {row} (counted from 0) is too large to be told from its neighbours"
+        )
+    return y.astype(np.int64)
 
 
 def quality(model: Model, predicted: Any, y: Any) -> str | None:
@@ -41,28 +58,28 @@ def quality(model: Model, predicted: Any, y: Any) -> str | None:
     return None if spread == 0.0 else f"R² {1.0 - float(np.sum((y - predicted) ** 2)) / spread:.4f} on {y.size} rows"
 
 
-def rows_for(model: Model, data: Data, *, labelled: bool) -> tuple[Any, Any]:
-    """X and y of data that a model is to predict, with the features it was trained on.
-
-    Sparse data may end early, as svmlight text does where the last features do not occur. A table without labels is known by its
-    width, unless it is said to be labelled: what was taken for its labels is its last feature.
+def load_for(
+    model: Model, source: str | Path | Sequence[str | Path], *, target: str | int | None = None, strict: bool = False
+) -> Data:
+    """Data that a model is to predict, in the form of what it was trained on. Columns of a table are found by their names, and
+    labels by the name they had there, or by `target`; a table need not have any.
     """
-    X, y, d = data.X, data.y, int(model.n_features_in_)
-    X = in_memory(X).widened(d)
-    if data.feature_names is not None and X.shape[1] == d - 1 and not labelled:
-        X, y = np.column_stack([X, _numbers(data)]), None
+    d = int(model.n_features_in_)
+    columns: Columns | None = getattr(model, "columns_", None)
+    names = getattr(model, "feature_names_in_", None)
+    if columns is None:
+        columns = Columns.plain(None if names is None else [str(name) for name in names], d)
+    data = load(source, target=target, strict=strict, columns=columns)
+    X, y = rows_for(model, data)
+    return Data(X, y, data.name, data.feature_names, data.columns, data.notes)
+
+
+def rows_for(model: Model, data: Data) -> tuple[Any, Any]:
+    """X and y with as many features as the model has. Sparse data may end early, as svmlight text does where the last features do
+    not occur.
+    """
+    d = int(model.n_features_in_)
+    X = in_memory(data.X).widened(d)
     if X.shape[1] != d:
         raise ValueError(f"{data.name} has {X.shape[1]} features; the model was trained on {d}")
-    known = getattr(model, "feature_names_in_", None)
-    if known is not None and data.feature_names is not None:
-        for k, (name, wanted) in enumerate(zip(data.feature_names, known, strict=False)):
-            if name != wanted:
-                raise ValueError(f"{data.name}: feature {k} (counted from 0) is {name!r}, where the model has {str(wanted)!r}")
-    return X, y
-
-
-def _numbers(data: Data) -> Any:
-    try:
-        return np.asarray(data.y, dtype=np.float64)
-    except ValueError:
-        raise ValueError(f"{data.name} has {data.X.shape[1]} features; the model was trained on one more") from None
+    return X, data.y

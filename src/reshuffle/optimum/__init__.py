@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 from reshuffle.duality import duality_gap
 from reshuffle.optimum.existence import NoMinimiserError, require_minimiser
 from reshuffle.optimum.nearest import nearest_minimiser, nearest_where_slopes_are
-from reshuffle.optimum.solving import minimise_pieces, minimise_smooth
+from reshuffle.optimum.solving import LARGEST_HESSIAN, minimise_pieces, minimise_smooth
 from reshuffle.problem import Problem
+from reshuffle.solver.certified.row_span import RowSpan
 from reshuffle.vectors import Vector
 
 __all__ = ["NoMinimiserError", "Optimum", "measure"]
@@ -44,9 +45,7 @@ def measure(problem: Problem, x0: ArrayLike | None = None) -> Optimum:
     start = np.zeros(problem.dimension) if x0 is None else np.asarray(x0, dtype=np.float64)
     if problem.smoothness is None:
         return _measure_pieces(problem, start)
-    found = minimise_smooth(problem, start)
-    require_minimiser(problem, found)
-    x = nearest_minimiser(problem, start, found)
+    x = _nearest_of_smooth(problem, start)
     initial, final = (float(np.linalg.norm(problem.gradient(at))) for at in (start, x))
     return Optimum(
         x=x,
@@ -64,6 +63,18 @@ def _dual_norm(problem: Problem, x: Vector, smoothness: Vector) -> float:
     """sqrt(sum_i y_i^2 / L_i), and alpha|x|^2 for each sample's share of the regulariser."""
     duals, coefficients = problem.sample_weight * problem.duals(problem.margins(x)), x[: problem.d]
     return float(np.sqrt(np.sum(duals**2 / smoothness) + problem.n * problem.alpha * float(coefficients @ coefficients)))
+
+
+def _nearest_of_smooth(problem: Problem, start: Vector) -> Vector:
+    """In the span of the rows where they are few: across it f does not change, and with alpha > 0 a minimiser has no part there."""
+    if problem.n < problem.d and problem.n <= LARGEST_HESSIAN:
+        span = RowSpan(problem)
+        inside = span.inside(start)
+        across = start - span.outside(inside) if problem.alpha == 0.0 else 0.0
+        return span.outside(_nearest_of_smooth(span.problem, inside)) + across
+    found = minimise_smooth(problem, start)
+    require_minimiser(problem, found)
+    return nearest_minimiser(problem, start, found)
 
 
 def _measure_pieces(problem: Problem, start: Vector) -> Optimum:

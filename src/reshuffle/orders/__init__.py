@@ -1,5 +1,5 @@
-"""In which order samples are visited: RR (a new uniform permutation each epoch), SO (one, kept), IG (the file's order), balanced
-(each epoch makes the next), what the loaders of known projects do (`schemes`), or permutations of the user's own. A scheme is what
+"""In which order samples are visited: RR (a new uniform permutation each epoch), SO (one, kept), IG (the file's order), what the
+loaders of known projects do (`schemes`), balanced (each epoch makes the next), or permutations of the user's own. A scheme is what
 has a name; an order is a scheme for n samples and a seed.
 
 The permutation of epoch k depends on the seed and on k alone: see `streams`. That of a balanced order depends on the run.
@@ -199,7 +199,8 @@ def torch_sampler(
     rank = _whole_number("rank", rank, 0, num_replicas - 1, "of the last rank")
     rule = make_order(order, n, seed)
     if not rule.repeatable:
-        raise ValueError("order is an iterator, which has no epochs to go back to; use a name, an array or a list of arrays")
+        what = "is an iterator" if rule.iterator is not None else f"{rule.name!r} is made while a run goes on"
+        raise ValueError(f"order {what}: it cannot be asked for an epoch; use another name, an array or a list of arrays")
     return OrderSampler(rule, rank, num_replicas, drop_last)
 
 

@@ -20,8 +20,8 @@ class Scheme:
     draw: Callable[[int, int, int], NDArray[np.int64]]  #: n, seed and epoch (from 0) to the rows of the epoch, in order
     fixed: bool = False  #: all epochs have the rows of the first
     uniform: bool = False  #: each epoch's permutation is uniformly distributed, as Theorem 1 asks
-    adaptive: bool = False  #: only the first epoch's is drawn; each epoch of a run makes that of the next
     permutes: bool = True  #: an epoch visits each of the n rows once; if not, theorems and constants do not apply
+    adaptive: bool = False  #: only the first epoch's is drawn; each epoch of a run makes that of the next
 
 
 @dataclass(frozen=True)

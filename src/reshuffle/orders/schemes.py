@@ -214,7 +214,7 @@ SCHEMES: dict[str, Scheme | Family] = {
     "so": Scheme("one random order for all epochs", permutation, fixed=True, uniform=True),
     # a DataLoader without shuffle, Vowpal Wabbit
     "ig": Scheme("the order of the file", as_stored, fixed=True),
-    # GraB: Lu, Guo, De Sa 2022
+    # Lu, Guo, De Sa 2022 (GraB), with the dual values in place of stored gradients: see `balancing`.
     "balanced": Scheme("an order that each epoch makes for the next", permutation, adaptive=True),
     # flip-flop: Rajput, Lee, Papailiopoulos 2022
     "paired": Scheme("a random order, then its reverse", _there_and_back, uniform=True),

@@ -142,5 +142,5 @@ def again(report: Report) -> str | None:
 def _settings(report: Report) -> list[str]:
     data, seed = report.dataset, report.plan.seed
     words = ["--loss", data.loss, "--alpha", repr(data.alpha)]
-    words += ["--intercept"] if data.intercept else []
+    words += ["--intercept" if data.intercept else "--no-intercept"]
     return words + (["--seed", str(seed)] if seed else [])

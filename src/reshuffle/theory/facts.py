@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 #: What is said of random orders holds for all epochs, as many as these if nothing else is said, except with so small a probability.
 EPOCHS, FAILURE = 10**15, 0.01
+_WORTH = 1.1  # certainty is given up for a step that is longer by this factor, and for no less
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ def within(c: Any, order: "Order", *, safe: bool = False, epochs: int = EPOCHS) 
     shrunk = alpha * formulas.ordered_norm_ratio(m)
     hat = min(every.hat, formulas.likely_hat(full, largest, dimension, c.n, c.batch_size, share) + shrunk)
     til = min(every.til, formulas.likely_til(full, largest, intrinsic, c.batch_size, share / m) + alpha)
-    return every if (hat, til) == (every.hat, every.til) else Within(hat, til, f"{epochs:,} random orders", FAILURE)
+    worth = every.hat * every.til > _WORTH**2 * hat * til
+    return Within(hat, til, f"{epochs:,} random orders", FAILURE) if worth else every
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ def lipschitz_step_factor(n: int, batch_size: int, gbar: float) -> float:
 
 def step_lipschitz(n: int, batch_size: int, *, epochs: int, gbar: float, distance: float) -> float:
     """The best constant step for a budget of K epochs in any order (after Theorem 3)."""
-    return lipschitz_step_factor(n, batch_size, gbar) * distance / sqrt(epochs)
+    return lipschitz_step_factor(n, batch_size, gbar) * distance / sqrt(epochs) if distance > 0.0 else 0.0
 
 
 # --- bounds

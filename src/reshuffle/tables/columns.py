@@ -1,0 +1,367 @@
+"""From the columns of a table to those of a matrix, the same way for training and for prediction.
+
+A number stays a number, and true and false are 1 and 0. Words become a column of zeros and ones for each, in sorted order; a
+missing word is a word of its own, and rare ones share a column. A missing number becomes the mean, and a column of zeros and ones
+says where. Dates become days since the first. `Columns` is all that has to be kept of this, in what JSON can hold.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from reshuffle.tables.table import Column, Table, Words, is_number, listed, missing
+from reshuffle.vectors import Vector
+
+# A word is rare in fewer than 10 rows, or than 1 row in 100 of a small table: what so few rows say of it would be chance.
+_RARE_ROWS, _RARE_SHARE = 10, 0.01
+
+Place = Callable[[int], str]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A column of numbers."""
+
+    name: str
+    mean: float  #: what stands for a missing one
+    missing: bool  #: whether a column says where they are missing
+
+    @property
+    def names(self) -> list[str]:
+        return [self.name, *([f"{self.name}=(missing)"] if self.missing else [])]
+
+    @classmethod
+    def fit(cls, name: str, column: Column, place: Place) -> "Numbers":
+        values = _numbers(column, place)
+        absent = np.isnan(values)
+        return cls(name, float(values[~absent].mean()), bool(absent.any()))
+
+    def encode(self, column: Column, place: Place) -> tuple[list[Vector], int]:
+        """The columns of the matrix, and how many rows hold what training did not."""
+        values = self._values(column, place)
+        absent = np.isnan(values)
+        filled = np.where(absent, self.mean, values)
+        return [filled, *([absent.astype(np.float64)] if self.missing else [])], 0 if self.missing else int(absent.sum())
+
+    def _values(self, column: Column, place: Place) -> Vector:
+        return _numbers(column, place)
+
+
+@dataclass(frozen=True)
+class Dates(Numbers):
+    """A column of dates, as days since the first."""
+
+    first: str
+
+    @classmethod
+    def fit(cls, name: str, column: Column, place: Place) -> "Dates":
+        assert not isinstance(column, Words)
+        first = str(np.nanmin(column).astype("datetime64[us]"))
+        days = _days(column, first, place)
+        return cls(name, float(np.nanmean(days)), bool(np.isnan(days).any()), first)
+
+    def _values(self, column: Column, place: Place) -> Vector:
+        return _days(column, self.first, place)
+
+
+@dataclass(frozen=True)
+class Categories:
+    """A column of words."""
+
+    name: str
+    values: tuple[str, ...]  #: those that have a column, sorted
+    missing: bool  #: whether missing ones have a column
+    other: bool  #: whether rare ones have one
+
+    @property
+    def names(self) -> list[str]:
+        rest = [*(["(missing)"] if self.missing else []), *(["(other)"] if self.other else [])]
+        return [f"{self.name}={value}" for value in (*self.values, *rest)]
+
+    @classmethod
+    def fit(cls, name: str, words: Words) -> "Categories | None":
+        """None where every word is rare, so that nothing could be learnt of any."""
+        counts = np.bincount(words.codes + 1, minlength=len(words.values) + 1)  # the first is that of missing ones
+        rare = (counts > 0) & (counts < min(_RARE_ROWS, _RARE_SHARE * len(words)))
+        kept = tuple(word for word, is_rare in zip(words.values, rare[1:], strict=True) if not is_rare)
+        own = bool(counts[0] and not rare[0])
+        return cls(name, kept, own, bool(rare.any())) if kept or own else None
+
+    def encode(self, column: Column, place: Place) -> tuple[NDArray[np.int64], int]:
+        """The number of the column that is 1 in each row, -1 where none is; and how many rows hold what training did not."""
+        words = column if isinstance(column, Words) else _as_words(column)
+        numbers = {word: k for k, word in enumerate(self.values)}
+        other = len(self.names) - 1 if self.other else -1
+        absent = len(self.values) if self.missing else other
+        codes = np.array([*(numbers.get(word, other) for word in words.values), absent], dtype=np.int64)[words.codes]
+        known = np.array([*(word in numbers for word in words.values), self.missing])[words.codes]
+        return codes, int(np.count_nonzero(~known))
+
+
+Input = Numbers | Dates | Categories
+_KINDS: dict[str, Any] = {"numbers": Numbers, "dates": Dates, "words": Categories}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What was learnt of a table's columns: `fit` makes it, `transform` makes a matrix of any table that has them."""
+
+    inputs: tuple[Input, ...]
+    target: str | None = None  #: the column of the labels
+    dropped: tuple[str, ...] = ()  #: columns that nothing could be learnt from
+    header: bool = True  #: whether the names are the table's own, or only the numbers of its columns
+    notes: tuple[str, ...] = field(default=(), compare=False)  #: what was done, a line each; of the fit, not of the columns
+
+    @classmethod
+    def fit(cls, table: Table, target: int | None = None) -> "Columns":
+        """target : the column of the labels, by number."""
+        inputs: list[Input] = []
+        dropped: dict[str, list[str]] = {"that are empty": [], "in which all words differ": [], "in which every word is rare": []}
+        for k, (name, column) in enumerate(zip(table.names, table.columns, strict=True)):
+            if k == target:
+                continue
+            place = _place(table, name)
+            absent = missing(column)
+            if absent.all():
+                dropped["that are empty"].append(name)
+            elif not isinstance(column, Words):
+                inputs.append((Dates if column.dtype.kind == "M" else Numbers).fit(name, column, place))
+            elif len(column.values) == len(column) - absent.sum():
+                dropped["in which all words differ"].append(name)
+            elif (categories := Categories.fit(name, column)) is not None:
+                inputs.append(categories)
+            else:
+                dropped["in which every word is rare"].append(name)
+        notes = [*table.notes, *(f"dropped columns {why}: {listed(names)}" for why, names in dropped.items() if names)]
+        notes += _told(table, inputs)
+        if not inputs:
+            raise ValueError(f"{table.name} has no column to learn from" + "".join(f"; {note}" for note in notes))
+        label = None if target is None else table.names[target]
+        lost = tuple(name for names in dropped.values() for name in names)
+        return cls(tuple(inputs), label, lost, table.header, tuple(f"{table.name}: {note}" for note in notes))
+
+    @classmethod
+    def plain(cls, names: Sequence[str] | None, d: int) -> "Columns":
+        """Of d columns of numbers, by name or, without names, by place."""
+        known = [str(k) for k in range(d)] if names is None else names
+        return cls(tuple(Numbers(name, 0.0, False) for name in known), None, (), names is not None)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns of the matrix."""
+        return [name for entry in self.inputs for name in entry.names]
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the columns of the matrix are those of the table."""
+        return all(type(entry) is Numbers and not entry.missing for entry in self.inputs)
+
+    def match(self, where: str, names: list[str], header: bool, target: str | int | None) -> tuple[list[int], int | None]:
+        """Where a table with these names has our inputs, and where its labels, if it has any."""
+        label = None if target is None else column_number(where, names, target)
+        if self.header:
+            label = names.index(self.target) if label is None and self.target in names else label
+            places = {name: k for k, name in enumerate(names) if k != label}
+        else:
+            own = sorted((*(entry.name for entry in self.inputs), *self.dropped), key=int)
+            if label is None and len(names) == len(own) + 1:
+                label = len(own) if self.target is None else int(self.target)
+            rest = [k for k in range(len(names)) if k != label]
+            if len(rest) != len(own):
+                raise ValueError(f"{where} has {len(rest)} features; the model was trained on {len(own)}")
+            places = dict(zip(own, rest, strict=True))
+        lacking = [entry.name for entry in self.inputs if entry.name not in places]
+        if lacking:
+            new = self._unknown(places)
+            more = f"; new here: {listed(new, 20)}" if new else ""
+            hint = "" if header else "; its first line is not a header"
+            raise ValueError(f"{where} lacks columns that the model was trained on: {listed(lacking, 20)}{more}{hint}")
+        return [places[entry.name] for entry in self.inputs], label
+
+    def words_in(self, where: str, names: list[str], header: bool, target: str | int | None) -> set[int]:
+        """The columns of such a table that are words, whatever they look like."""
+        places, _ = self.match(where, names, header, target)
+        return {k for entry, k in zip(self.inputs, places, strict=True) if isinstance(entry, Categories)}
+
+    def _unknown(self, names: Iterable[str]) -> list[str]:
+        known = {*(entry.name for entry in self.inputs), *self.dropped}
+        return [name for name in names if name not in known]
+
+    def transform(self, table: Table, target: str | int | None = None) -> tuple[Any, int | None, list[str]]:
+        """The matrix, the number of the column of labels if there is one, and what there is to say of it."""
+        places, label = self.match(table.name, table.names, table.header, target)
+        notes, strange = [*table.notes], []
+        new = self._unknown(name for k, name in enumerate(table.names) if k != label) if self.header else []
+        if new:
+            notes.append(f"left out columns that the model was not trained on: {listed(new)}")
+        width, at = len(self.names), 0
+        sparse = any(isinstance(entry, Categories) for entry in self.inputs)
+        X = _Sparse(table.n, width) if sparse else _Dense(table.n, width)
+        for entry, k in zip(self.inputs, places, strict=True):
+            place = _place(table, table.names[k])
+            if isinstance(entry, Categories):
+                codes, count = entry.encode(table.columns[k], place)
+                rows = np.flatnonzero(codes >= 0)
+                X.put(rows, at + codes[rows], np.ones(rows.size))
+            else:
+                vectors, count = entry.encode(table.columns[k], place)
+                for j, vector in enumerate(vectors):
+                    X.column(at + j, vector)
+            if count:
+                strange.append(f"{entry.name} ({count} rows)")
+            at += len(entry.names)
+        if strange:
+            notes.append(f"words or gaps that the model has not seen, taken as rare, as none or as the mean: {listed(strange)}")
+        return X.matrix(), label, [f"{table.name}: {note}" for note in notes]
+
+    def to_dict(self) -> dict[str, Any]:
+        kinds = {kind: word for word, kind in _KINDS.items()}
+        inputs = [{"kind": kinds[type(entry)], **asdict(entry)} for entry in self.inputs]
+        inputs = [{**entry, "values": list(entry["values"])} if "values" in entry else entry for entry in inputs]
+        return {"target": self.target, "header": self.header, "dropped": list(self.dropped), "inputs": inputs}
+
+    @classmethod
+    def from_dict(cls, content: Any) -> "Columns":
+        """What `to_dict` made; anything else is refused."""
+        inputs = tuple(_input(entry) for entry in content["inputs"])
+        target, header, dropped = content["target"], content["header"], content["dropped"]
+        if not (target is None or isinstance(target, str)) or not isinstance(header, bool) or not _texts(dropped) or not inputs:
+            raise ValueError("target, header, dropped or inputs of columns are of another type")
+        own = [*(entry.name for entry in inputs), *dropped, *([] if target is None else [target])]
+        if len(set(own)) < len(own) or not (header or all(name.isdigit() for name in own)):
+            raise ValueError("columns have names that repeat or are no numbers")
+        return cls(inputs, target, tuple(dropped), header)
+
+
+class _Dense:
+    def __init__(self, n: int, d: int) -> None:
+        self._X = np.empty((n, d))
+
+    def column(self, k: int, values: Vector) -> None:
+        self._X[:, k] = values
+
+    def put(self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: Vector) -> None:
+        raise AssertionError("words make a sparse matrix")
+
+    def matrix(self) -> Any:
+        return self._X
+
+
+class _Sparse:
+    def __init__(self, n: int, d: int) -> None:
+        self._shape, self._entries = (n, d), [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
+
+    def column(self, k: int, values: Vector) -> None:
+        rows = np.flatnonzero(values)
+        self.put(rows, np.full(rows.size, k), values[rows])
+
+    def put(self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: Vector) -> None:
+        self._entries.append((rows, columns, values))
+
+    def matrix(self) -> Any:
+        rows, columns, values = (np.concatenate(part) for part in zip(*self._entries, strict=True))
+        return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=self._shape))
+
+
+def column_number(where: str, names: list[str], target: str | int) -> int:
+    """A column by its name or, counted from 0 or back from the end, by its number."""
+    if target in names:
+        return names.index(str(target))
+    if str(target).removeprefix("-").isdecimal() and -len(names) <= int(target) < len(names):
+        return int(target) % len(names)
+    raise ValueError(f"target={target!r} is not a column of {where}; it has {', '.join(names[:20])}")
+
+
+def _place(table: Table, name: str) -> Place:
+    return lambda row: f"{table.name}, {table.place(row)}, column {name!r}"
+
+
+def _numbers(column: Column, place: Place) -> Vector:
+    if isinstance(column, Words) and column.values:
+        strange = np.array([not is_number(word) for word in column.values])
+        row = int(np.argmax((strange if strange.any() else ~strange)[column.codes] & (column.codes >= 0)))
+        raise ValueError(f"{place(row)}: {column.values[column.codes[row]]!r} is text, and the model was trained on numbers")
+    if isinstance(column, Words):
+        return np.full(len(column), np.nan)
+    if column.dtype.kind == "M":
+        row = int(np.argmin(missing(column)))
+        raise ValueError(f"{place(row)}: {str(column[row])!r} is a date, and the model was trained on numbers")
+    values = np.asarray(column, dtype=np.float64)
+    infinite = np.isinf(values)
+    if infinite.any():
+        row = int(np.argmax(infinite))
+        raise ValueError(f"{place(row)}: {values[row]} is not a number to compute with; remove or replace it first")
+    return values
+
+
+def _days(column: Column, first: str, place: Place) -> Vector:
+    absent = missing(column)
+    if absent.all():
+        return np.full(len(column), np.nan)
+    if isinstance(column, Words) or column.dtype.kind != "M":
+        row = int(np.argmin(absent))
+        found: Any = column.values[column.codes[row]] if isinstance(column, Words) else column[row].item()
+        raise ValueError(f"{place(row)}: {found!r} is no date, and the model was trained on dates, like 2024-01-31")
+    days: Vector = (column - np.datetime64(first, "us")) / np.timedelta64(1, "D")
+    return days
+
+
+def _as_words(column: NDArray[Any]) -> Words:
+    """Numbers, or true and false, in a column that training knew as words."""
+    values, codes = np.unique(column, return_inverse=True)
+    return Words.of(codes, [None if value != value else _text(value) for value in values.tolist()])
+
+
+def _text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _told(table: Table, inputs: list[Input]) -> Iterable[str]:
+    """A line for each thing that was done."""
+    words = [entry for entry in inputs if isinstance(entry, Categories)]
+    for entry in words:
+        column = table.columns[table.names.index(entry.name)]
+        assert isinstance(column, Words)
+        strays = [k for k, value in enumerate(column.values) if not is_number(value)]
+        if 0 < len(strays) <= len(column.values) // 2:
+            where = f"{column.values[strays[0]]!r}, {table.place(int(np.argmax(column.codes == strays[0])))}"
+            yield f"column {entry.name!r} holds numbers and words ({where}): all of it is taken as words"
+    if words:
+        count = sum(len(entry.names) for entry in words)
+        yield f"words become {count} columns of zeros and ones: {listed(entry.name for entry in words)}"
+    if any(entry.other for entry in words):
+        yield f"rare words share a column, (other): {listed(entry.name for entry in words if entry.other)}"
+    dates = [entry.name for entry in inputs if isinstance(entry, Dates)]
+    if dates:
+        yield f"dates become days since the first: {listed(dates)}"
+    gaps = [entry.name for entry in inputs if isinstance(entry, Numbers) and entry.missing]
+    if gaps:
+        yield f"missing numbers become the mean, and a column says where, (missing): {listed(gaps)}"
+
+
+def _texts(values: Any) -> bool:
+    return isinstance(values, list | tuple) and all(isinstance(value, str) for value in values)
+
+
+def _input(content: Any) -> Input:
+    given = dict(content)
+    kind = _KINDS[given.pop("kind")]
+    if kind is Categories:
+        given["values"] = tuple(given["values"]) if _texts(given["values"]) else None
+    entry: Input = kind(**given)
+    right = isinstance(entry.name, str) and isinstance(entry.missing, bool)
+    if isinstance(entry, Categories):
+        right = right and entry.values is not None and isinstance(entry.other, bool)
+        right = right and list(entry.values) == sorted(set(entry.values))
+    else:
+        right = right and type(entry.mean) is float and isfinite(entry.mean)
+    if isinstance(entry, Dates):
+        right = right and isinstance(entry.first, str) and not np.isnat(np.datetime64(entry.first, "us"))
+    if not right:
+        raise ValueError(f"the column {given.get('name')!r} is not described as a column is")
+    return entry

@@ -1,0 +1,101 @@
+"""A plain table: names, and for each a column of numbers, dates or words. No library is needed for it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """A column of words: the number of the word in each row, -1 where it is missing, and the words, each once and sorted."""
+
+    codes: NDArray[np.int64]
+    values: list[str]
+
+    @staticmethod
+    def of(codes: NDArray[Any], values: Iterable[str | None]) -> "Words":
+        """From numbers of `values` that may be None, repeat, or not occur."""
+        found = list(values)
+        used = np.zeros(len(found) + 1, dtype=bool)  # the last is that of -1
+        used[codes] = True
+        kept = sorted({word for word, is_used in zip(found, used, strict=False) if is_used and word is not None})
+        places = {word: k for k, word in enumerate(kept)}
+        numbers = np.array([*(-1 if word is None else places.get(word, -1) for word in found), -1], dtype=np.int64)
+        return Words(numbers[codes], kept)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def array(self) -> NDArray[Any]:
+        """The words themselves; none may be missing."""
+        return np.array(self.values)[self.codes]
+
+
+#: Numbers (bool, int64, uint64 or float, NaN where missing), datetime64[us] (NaT where missing), or words.
+Column = Words | NDArray[Any]
+
+
+def missing(column: Column) -> NDArray[np.bool_]:
+    """The rows in which nothing stands."""
+    if isinstance(column, Words):
+        return column.codes < 0
+    if column.dtype.kind == "M":
+        return np.isnat(column)
+    return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), dtype=bool)
+
+
+def _row(row: int) -> str:
+    return f"row {row} (counted from 0)"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """What a file or a frame holds, before anything is made of it."""
+
+    name: str  #: where it is from, as messages say it
+    names: list[str]
+    columns: list[Column]
+    header: bool = True  #: whether the names are its own, or only the numbers of the columns
+    place: Callable[[int], str] = _row  #: what to call a row in a message
+    notes: list[str] = field(default_factory=list)  #: what was left out on reading
+
+    def __post_init__(self) -> None:
+        if not self.names or not len(self.columns[0]):
+            raise ValueError(f"{self.name} holds no samples")
+        if len(set(self.names)) < len(self.names):
+            name = next(name for name in self.names if self.names.count(name) > 1)
+            raise ValueError(f"{self.name} has {self.names.count(name)} columns that are called {name!r}; give each its own name")
+
+    @property
+    def n(self) -> int:
+        return len(self.columns[0])
+
+    def labels(self, k: int) -> NDArray[Any]:
+        """Column k as labels: numbers, words or true and false; a row without one is refused."""
+        column, name = self.columns[k], self.names[k]
+        empty = missing(column)
+        if empty.any():
+            where = f"{self.name}, {self.place(int(np.argmax(empty)))}, column {name!r}"
+            raise ValueError(f"{where}: the label is missing ({int(empty.sum())} such rows); remove such rows first")
+        if isinstance(column, Words):
+            return column.array()
+        if column.dtype.kind == "M":
+            raise ValueError(f"{self.name}: column {name!r} holds dates, which are no labels; choose another with target=")
+        return np.ascontiguousarray(column)
+
+
+def listed(names: Iterable[str], most: int = 5) -> str:
+    """Some names, and how many more there are."""
+    known = list(names)
+    return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
+
+
+def is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell  # which Python allows between digits
