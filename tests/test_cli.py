@@ -118,7 +118,7 @@ def test_run_takes_what_loaders_do_as_an_order_and_promises_nothing_where_no_the
 
 
 def test_run_takes_an_order_that_is_made_while_running():
-    words = ["--alpha", 0.1, "--order", "balanced", "--batch-size", 4, "--epochs", 5, "--json"]
+    words = ["--alpha", 0.1, "--no-intercept", "--order", "balanced", "--batch-size", 4, "--epochs", 5, "--json"]
     printed = json.loads(run("run", "breast_cancer", *words)[0])
     data = rs.load("breast_cancer")
     want = rs.minimize(rs.Problem(data.X, data.y, alpha=0.1), order="balanced", batch_size=4, epochs=5)

@@ -304,7 +304,7 @@ def test_a_pass_with_sgd_is_an_epoch_of_algorithm_1():
 def test_passes_go_on_with_the_order_that_the_pass_before_has_made():
     X, y = samples()
     options = {"order": "balanced", "batch_size": 3, "step_size": 0.05}
-    model = shuffled("logistic", random_state=7, **options)
+    model = shuffled("logistic", random_state=7, tol=0.1, **options)
     for _ in range(5):
         model.partial_fit(X, y, classes=[0, 1])
     run = rs.minimize(problem_of(model, X, y), epochs=5, seed=7, average="last", **options)

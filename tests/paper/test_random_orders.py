@@ -168,7 +168,7 @@ def test_a_list_of_orders_is_measured_as_it_is():
         assert c.lhat[k] == pytest.approx(ordered_constant(A, np.ones(40), order, 7), rel=1e-6)
         assert c.ltil[k] == pytest.approx(batch_constant(A, np.ones(40), order, 7), rel=1e-6)
     np.testing.assert_array_equal(c.lhat, rs.constants(A, order=np.array(orders), batch_size=7, tol=1e-8).lhat)
-    with pytest.raises(ValueError, match=r"order is an iterator of permutations; .* pass a list of arrays or 'rr'"):
+    with pytest.raises(ValueError, match=r"order is an iterator of permutations; .* pass the permutation, a list of them, or 'rr'"):
         rs.constants(A, order=iter(orders))
 
 
