@@ -1,6 +1,7 @@
 """The command `order`, and its page in a real browser."""
 
 import json
+import shlex
 import subprocess
 
 import numpy as np
@@ -10,6 +11,8 @@ import reshuffle as rs
 from reshuffle.reporting.shuffling import shuffling, usual
 from tests.reporting.conftest import COMMAND, NAME
 from tests.reporting.test_browser import DRAWN
+
+LOGISTIC = ("--loss", "logistic", "--alpha", 0.01, "--intercept", "--batch-size", 4)
 
 
 def run(*words, status=0):
@@ -24,8 +27,9 @@ def table(tmp_path_factory):
     """A file sorted by label, with HTML for a name."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, 3))
-    labels = np.sort(np.where(X[:, 0] + rng.standard_normal(120) > 0, 1, 0))
-    lines = ["a,b,c,label", *(",".join([*(f"{value:.6f}" for value in row), str(y)]) for row, y in zip(X, labels, strict=True))]
+    labels = np.where(X[:, 0] + rng.standard_normal(120) > 0, 1, 0)
+    rows = sorted((str(y), ",".join(f"{value:.6f}" for value in row)) for row, y in zip(X, labels, strict=True))
+    lines = ["a,b,c,label", *(f"{row},{label}" for label, row in rows)]
     path = tmp_path_factory.mktemp("order") / NAME
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
@@ -40,12 +44,12 @@ def problem(table):
 @pytest.fixture(scope="module")
 def made(table):
     page = table.with_name("page.html")
-    printed = json.loads(run(table, "--alpha", 0.01, "--batch-size", 4, "--json", "-o", page)[0])
+    printed = json.loads(run(table, *LOGISTIC, "--json", "-o", page)[0])
     return page, printed
 
 
 def test_it_prints_the_table_and_one_sentence_of_advice(table, problem):
-    stdout, stderr = run(table, "--scheme", "file", "--scheme", "buffer:30", "--alpha", 0.01, "--batch-size", 4)
+    stdout, stderr = run(table, "--scheme", "file", "--scheme", "buffer:30", *LOGISTIC)
     want = rs.orders.assess(problem, ["rr", "file", "buffer:30"], batch_size=4)
     assert stdout == f"{want}\n"
     assert [line.split()[0] for line in stdout.splitlines()[2:5]] == ["rr", "ig", "buffer:30"]
@@ -55,7 +59,7 @@ def test_it_prints_the_table_and_one_sentence_of_advice(table, problem):
 
 def test_it_finds_the_smallest_buffer_and_the_largest_block(table, problem):
     words = ["--smallest", "buffer", "--smallest", "blocks", "--within", 1.5, "--no-measure"]
-    printed = json.loads(run(table, *words, "--alpha", 0.01, "--batch-size", 4, "--json")[0])
+    printed = json.loads(run(table, *words, *LOGISTIC, "--json")[0])
     for found in printed["smallest"]:
         want = rs.orders.smallest(problem, found["family"], within=1.5, batch_size=4, measure=False)
         assert found == want.to_dict()
@@ -82,6 +86,17 @@ def test_the_page_holds_the_numbers_that_are_printed(made, problem):
         assert entry == rs.orders.assess(problem, f"{family}:{size}", batch_size=4).to_dict()
 
 
+def test_the_page_names_the_command_that_makes_the_same_numbers(problem, table):
+    source = [str(table), "--target", "label"]
+    asked = {"schemes": ["so"], "eps": 0.01, "within": 1.5, "measure": False, "batch_size": 4, "seed": 2}
+    made = shuffling(problem, "by hand", **asked, smallest=["buffer"], source=source)
+    name, order, *words, out, page = shlex.split(made.again)
+    assert (name, order, out, page) == ("reshuffle", "order", "-o", "page.html")
+    printed = json.loads(run(*words, "--smallest", "buffer", "--json")[0])
+    assert printed["schemes"] == made.to_dict()["schemes"]
+    assert printed["smallest"] == made.to_dict()["smallest"]
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -96,7 +111,7 @@ def test_the_page_holds_the_numbers_that_are_printed(made, problem):
     ],
 )
 def test_mistakes_end_in_one_clear_line(table, words, complaint):
-    stdout, stderr = run(table, *words, status=2)
+    stdout, stderr = run(table, *LOGISTIC, *words, status=2)
     assert stdout == ""
     assert complaint in stderr
     assert len(stderr.splitlines()) == 1

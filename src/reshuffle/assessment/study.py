@@ -63,7 +63,7 @@ class Study:
             )
         self.seeds, self.draws = whole_number("seeds", seeds, 1), whole_number("draws", draws, 1)
         self.epochs = whole_number("epochs", epochs, 1)
-        self._given, self._asked = optimum, measure
+        self._given, self.asked = optimum, measure
         self._assessed: dict[str, Assessment] = {}
         problem.labels  # noqa: B018 refuse a loss without values before any work
 
@@ -183,9 +183,9 @@ class Study:
     def unmeasured(self) -> str:
         """Why no runs are made; empty where they are."""
         entries = self.problem.rows.entries
-        if self._asked is False:
+        if self.asked is False:
             return "measure=False"
-        if self._asked is None and entries > LARGEST:
+        if self.asked is None and entries > LARGEST:
             return f"the data has {count(entries)} stored entries, more than {count(LARGEST)}"
         start = self.problem.objective(np.zeros(self.problem.dimension))
         if start - self.optimum.f <= 1e-12 * abs(start):

@@ -2,7 +2,7 @@
 
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ class Shuffling:
     sizes: dict[str, tuple[tuple[int, Assessment], ...]]  #: by family: rows in a buffer or block, rising, and what they are worth
     smallest: tuple[Smallest, ...]
     source: tuple[str, ...]  #: the words by which a command line names this data; none where it was made from Python
+    settings: tuple[str, ...]  #: the words by which it asks for these numbers
     seconds: float
     version: str = __version__
 
@@ -42,12 +43,7 @@ class Shuffling:
     @property
     def again(self) -> str | None:
         """The command that makes the same page."""
-        if not self.source:
-            return None
-        first = self.table[0]
-        asked = {"--loss": self.loss, "--alpha": repr(self.alpha), "--batch-size": str(first.batch_size), "--eps": repr(first.eps)}
-        schemes = [word for a in self.table for word in ("--scheme", a.scheme)]
-        return shlex.join(["reshuffle", "order", *self.source, *(word for pair in asked.items() for word in pair), *schemes])
+        return shlex.join(["reshuffle", "order", *self.source, *self.settings, "-o", "page.html"]) if self.source else None
 
     def html(self) -> str:
         from reshuffle.reporting.shuffling_page import render
@@ -111,8 +107,23 @@ def shuffling(
         sizes=sizes,
         smallest=tuple(found.values()),
         source=tuple(source),
+        settings=tuple(_words(study, named, eps, within)),
         seconds=time.perf_counter() - began,
     )
+
+
+def _words(study: Study, schemes: Sequence[str], eps: float | None, within: float) -> Iterator[str]:
+    """What a command line asks of the study."""
+    problem = study.problem
+    yield from ("--loss", str(problem.loss), "--alpha", repr(problem.alpha))
+    yield "--intercept" if problem.fit_intercept else "--no-intercept"
+    yield from ("--batch-size", str(study.batch_size), "--seed", str(study.seed), "--within", repr(within))
+    if eps is not None:
+        yield from ("--eps", repr(eps))
+    if study.asked is not None:
+        yield "--measure" if study.asked else "--no-measure"
+    for scheme in schemes:
+        yield from ("--scheme", scheme)
 
 
 def usual(n: int) -> list[str]:
