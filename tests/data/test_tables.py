@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import reshuffle as rs
@@ -270,6 +270,7 @@ CELLS = st.one_of(
 
 
 @given(st.lists(st.tuples(CELLS, CELLS), min_size=3, max_size=8))
+@example([("0.0", "0.0"), ("0.0", "8.988465674311579e+307"), ("0.0", "8.98846567431158e+307")])  # whose sum overflows
 @settings(max_examples=40)
 def test_numbers_are_the_same_read_at_once_or_cell_by_cell(tmp_path_factory, rows):
     path = write(

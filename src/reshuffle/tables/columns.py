@@ -40,7 +40,12 @@ class Numbers:
     def fit(cls, name: str, column: Column, place: Place) -> "Numbers":
         values = _numbers(column, place)
         absent = np.isnan(values)
-        return cls(name, float(values[~absent].mean()), bool(absent.any()))
+        known = values[~absent]
+        with np.errstate(over="ignore"):
+            mean = known.mean()
+        if np.isinf(mean):  # their sum overflows; shares of it do not
+            mean = (known / known.size).sum()
+        return cls(name, float(mean), bool(absent.any()))
 
     def encode(self, column: Column, place: Place) -> tuple[list[Vector], int]:
         """The columns of the matrix, and how many rows hold what training did not."""
