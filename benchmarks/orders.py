@@ -4,7 +4,7 @@ run on one machine. Prints one JSON object.
     python benchmarks/orders.py [--data DIR] [--only NAME ...]
 
 balanced_over_rr        f - min f after 20 epochs (last iterate, b = 32, alpha = 1e-3) of order="balanced" over that of "rr",
-                        each at its best of the steps 4^k times the step "theory" of "rr": geometric mean over all files
+                        each at its best of the steps 4^k times the theory's: geometric mean over all files
 balanced_over_rr_worst  the largest of these
 balanced_epoch_over_rr  time of an epoch over that of an epoch of "rr", its order included: the worst of the files as they are
 a9a_256_over_rr         f - min f of "balanced" over "rr" on a9a after 20 epochs, both at 256 times the theory's step
@@ -12,13 +12,14 @@ fixed_over_random       prefix discrepancy on a9a (b = 32, alpha = 1e-2) at the 
                         file, and after six passes of `rs.orders.balanced` from it
 rank_correlation        Spearman's, over 18 ways to shuffle a file that is sorted by label, of the discrepancy with f - min f
                         after 40 epochs (the mean of the last ten and of three seeds, b = 32, alpha = 1e-3) at 64 times the
-                        theory's step, here the limit of three sampled random orders: the smallest of a9a, mushrooms and ijcnn1
+                        theory's step: the smallest of a9a, mushrooms and ijcnn1
 rank_correlations       that of each of these files
 files                   the figures of each file, as it is and with columns scaled to unit root mean square
 
-The files are those with more than 1000 rows in --data (default: $RESHUFFLE_DATA, else shared/data beside the checkout). Two
-classes are the largest against the rest, with the logistic loss; targets with more than 25 values are numbers, with the squared
-one. A gap is the geometric mean over seeds: five, or two where the data are large.
+The theory's step is the limit of Theorem 1 for the constants of three sampled random orders. The files are those with more than
+1000 rows in --data (default: $RESHUFFLE_DATA, else shared/data beside the checkout). Two classes are the largest against the rest,
+with the logistic loss; targets with more than 25 values are numbers, with the squared one. A gap is the geometric mean over seeds:
+five, or two where the data are large.
 """
 
 import argparse
@@ -74,7 +75,8 @@ def scaled(problem: rs.Problem) -> rs.Problem:
 
 
 def theory_step(problem: rs.Problem) -> float:
-    return rs.minimize(problem, batch_size=BATCH_SIZE, epochs=1).steps[0]
+    """The limit of Theorem 1 for the constants of three random orders."""
+    return rs.constants(problem, batch_size=BATCH_SIZE, permutations=SEEDS).step_size_limit
 
 
 def gap(problem: rs.Problem, best: float, order: str, step: float, seed: int) -> float:
@@ -164,7 +166,7 @@ def gap_at_the_end(problem: rs.Problem, optimum: Any, scheme: str, step: float) 
 
 def rank_correlation(problem: rs.Problem) -> float:
     optimum, schemes = rs.theory.measure(problem), shuffles(problem.n)
-    step = MULTIPLE * rs.constants(problem, batch_size=BATCH_SIZE, permutations=SEEDS).step_size_limit
+    step = MULTIPLE * theory_step(problem)
     study = Study(problem, batch_size=BATCH_SIZE, optimum=optimum)
     noise = [study.discrepancies(scheme).mean() for scheme in schemes]
     gaps = [gap_at_the_end(problem, optimum, scheme, step) for scheme in schemes]

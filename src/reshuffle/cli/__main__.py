@@ -1,0 +1,3 @@
+from reshuffle.cli import main
+
+main()

@@ -1,0 +1,169 @@
+"""Commands that look at data: their constants, a plan, a report, what an order is worth."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import reshuffle
+from reshuffle.cli import console, reading
+from reshuffle.cli.application import KNOW, command
+from reshuffle.cli.options import (
+    Alpha,
+    AsJson,
+    BatchSize,
+    Eps,
+    FailureProbability,
+    Features,
+    Intercept,
+    Jobs,
+    LossName,
+    OrderName,
+    Permutations,
+    Schemes,
+    Seed,
+    Source,
+    Strict,
+    Target,
+)  # fmt: skip
+from reshuffle.defaults import ALPHA, AUTO, INTERCEPT
+
+
+@command(KNOW, "reshuffle constants breast_cancer --batch-size 8 --permutations 20")
+def constants(
+    path: Source,
+    loss: LossName = "unit",
+    batch_size: BatchSize = 1,
+    order: OrderName = "rr",
+    permutations: Permutations = 100,
+    seed: Seed = 0,
+    tol: Annotated[float | None, typer.Option(help="Relative residual of each eigenvalue.  [default: 1e-4]")] = None,
+    failure_probability: FailureProbability = None,
+    alpha: Alpha = 0.0,
+    intercept: Intercept = False,
+    target: Target = None,
+    features: Features = None,
+    strict: Strict = False,
+    jobs: Jobs = None,
+    out: Annotated[Path | None, typer.Option(help="Journal of finished permutations; a stopped run goes on from it.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """L, Lhat and Ltil of a dataset (or G, Ghat, Gtil and Gbar), and the step size that they allow."""
+    from reshuffle.orders import make_order
+
+    problem, _ = reading.read(path, loss, alpha, intercept, target, features, strict)
+    total = make_order(order, problem.n, seed).count or permutations
+    options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
+    with console.progress("permutations", "count", total) as update, console.plain_warnings():
+        result = reshuffle.constants(
+            problem, **options, failure_probability=failure_probability, jobs=jobs, out=out, callback=lambda _: update(advance=1)
+        )
+    console.show(result, as_json)
+    if result.permutations < result.requested:
+        console.complain(f"interrupted after {result.permutations} of {result.requested} permutations; these are their constants")
+        raise typer.Exit(130)
+
+
+@command(KNOW, "reshuffle plan churn.csv --target churned")
+def plan(
+    path: Source,
+    loss: LossName = AUTO,
+    eps: Eps = 1e-3,
+    alpha: Alpha = ALPHA,
+    intercept: Intercept = INTERCEPT,
+    permutations: Permutations = 10,
+    seed: Seed = 0,
+    target: Target = None,
+    features: Features = None,
+    strict: Strict = False,
+    as_json: AsJson = False,
+) -> None:
+    """How to train on this data: batch size, step size, order and epochs, with the reasons."""
+    problem, data = reading.read(path, loss, alpha, intercept, target, features, strict)
+    with console.plain_warnings():
+        result = reshuffle.plan(problem, eps=eps, permutations=permutations, seed=seed, feature_names=data.feature_names)
+    console.show(result, as_json)
+
+
+@command(KNOW, "reshuffle report churn.csv --target churned -o churn.html")
+def report(
+    path: Source,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+    loss: LossName = AUTO,
+    eps: Eps = 1e-3,
+    alpha: Alpha = ALPHA,
+    intercept: Intercept = INTERCEPT,
+    permutations: Permutations = 10,
+    seed: Seed = 0,
+    target: Target = None,
+    features: Features = None,
+    strict: Strict = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers of the page as one JSON object.")] = False,
+) -> None:
+    """The plan with its reasons, figures and measured runs, as one HTML page that needs no network."""
+    from reshuffle.reporting import check_before_work
+
+    reading.refuse_own_data(output, path, "output")
+    known = "squared" if loss == AUTO else loss  # labels ask for no loss that could be refused
+    check_before_work(output, eps=eps, loss=known, alpha=alpha, permutations=permutations, seed=seed)
+    problem, data = reading.read(path, loss, alpha, intercept, target, features, strict)
+    asked: dict[str, Any] = {
+        "eps": eps,
+        "permutations": permutations,
+        "seed": seed,
+        "source": reading.source(path, target, features),
+    }
+    with console.progress("reading", "stages") as update, console.plain_warnings():
+        result = reshuffle.report(problem, data, **asked, stage=lambda name: update(description=name))
+        update(description="page")
+        result.save(output)
+    if as_json:
+        console.show(result, as_json)
+    else:
+        print(output)
+
+
+@command(KNOW, "reshuffle order clicks.svm --scheme file --scheme buffer:1000 --smallest buffer")
+def order(
+    path: Source,
+    scheme: Schemes = None,
+    smallest: Annotated[
+        list[str] | None, typer.Option(help="buffer: the smallest that will do; blocks: the largest; may be repeated.")
+    ] = None,
+    within: Annotated[float, typer.Option(help="--smallest: promised epochs over those of a random order, at most.")] = 1.1,
+    loss: LossName = AUTO,
+    alpha: Alpha = ALPHA,
+    intercept: Intercept = INTERCEPT,
+    batch_size: BatchSize = 1,
+    eps: Annotated[
+        float | None, typer.Option(help="The gap to promise; 0.001, and any for --smallest.", show_default=False)
+    ] = None,
+    measure: Annotated[
+        bool | None, typer.Option("--measure/--no-measure", help="Train in these orders.  [default: up to 2 million entries]")
+    ] = None,
+    seed: Seed = 0,
+    target: Target = None,
+    features: Features = None,
+    strict: Strict = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A page to write, with all sizes drawn.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """How good is this shuffle? Orders against a random one: their discrepancy, what is promised, and what is measured."""
+    from reshuffle.records import check_output
+    from reshuffle.reporting.page import require
+    from reshuffle.reporting.shuffling import shuffling
+
+    if output is not None:
+        require()
+        check_output(output)
+        reading.refuse_own_data(output, path, "output")
+    problem, data = reading.read(path, loss, alpha, intercept, target, features, strict)
+    asked: dict[str, Any] = {"batch_size": batch_size, "eps": eps, "measure": measure, "seed": seed}
+    asked |= {"schemes": scheme or (), "smallest": smallest or (), "within": within, "sweep": output is not None}
+    with console.progress("optimum", "stages") as update, console.plain_warnings():
+        result = shuffling(
+            problem, data.name, **asked, source=reading.source(path, target, features), stage=lambda name: update(description=name)
+        )
+        if output is not None:
+            result.save(output)
+    console.show(result, as_json)

@@ -1,0 +1,55 @@
+"""From the words of a command line to data and a problem; what was chosen on the way is said."""
+
+from pathlib import Path
+from typing import Any
+
+import reshuffle
+from reshuffle.cli import console
+from reshuffle.defaults import AUTO
+
+
+def source(path: list[str], target: str | None, features: int | None) -> list[str]:
+    """The words by which a command names this data."""
+    options = {"--target": target, "--features": features}
+    return [*path, *(str(word) for option in options.items() if option[1] is not None for word in option)]
+
+
+def read(
+    path: list[str], loss: str, alpha: float, intercept: bool, target: str | None, features: int | None, strict: bool = False
+) -> tuple[Any, Any]:
+    """The problem, and the data that it is about."""
+    data = load(path, target=target, n_features=features, strict=strict)
+    loss = loss_of(loss, data)
+    y = None if loss == "unit" else data.y
+    return reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, fit_intercept=intercept), data
+
+
+def load(path: list[str], **options: Any) -> Any:
+    """The data, and on stderr what was made of its words, dates and gaps."""
+    data = reshuffle.load(path, **options)
+    for note in data.notes:
+        console.say(note)
+    return data
+
+
+def loss_of(loss: str, data: Any) -> str:
+    """The one that was asked for, or that the labels ask for, which is then said."""
+    from reshuffle.defaults import loss_for
+
+    if loss != AUTO:
+        return loss
+    chosen, why = loss_for(data.y, data.name)
+    console.say(f"loss {chosen}, as {why}; --loss says otherwise")
+    return chosen
+
+
+def refuse_own_data(out: Path, path: list[str], name: str) -> None:
+    if any(Path(source).exists() and out.exists() and out.samefile(source) for source in path):
+        raise ValueError(f"{name} {str(out)!r} is the data that is to be read; name another file")
+
+
+def step_size(text: str) -> str | float:
+    try:
+        return text if text in ("theory", "budget") else float(text)
+    except ValueError:
+        raise ValueError(f"--step-size={text!r} is neither theory nor budget nor a number") from None

@@ -1,0 +1,142 @@
+"""Commands that train: Algorithm 1 with its bound, certified models, predictions."""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import reshuffle
+from reshuffle.cli import console, reading
+from reshuffle.cli.application import TRAIN, command
+from reshuffle.cli.options import Alpha, AsJson, BatchSize, Features, Intercept, LossName, RunOrder, Seed, Source, Strict, Target
+from reshuffle.defaults import ALPHA, AUTO, INTERCEPT
+
+
+@command(TRAIN, "reshuffle run breast_cancer --batch-size 16 --epochs 20 --order balanced")
+def run(
+    path: Source,
+    loss: LossName = AUTO,
+    order: RunOrder = "rr",
+    batch_size: BatchSize = 1,
+    epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 50,
+    step_size: Annotated[str, typer.Option(help="theory, budget (best for these epochs), or a number.")] = "theory",
+    safe: Annotated[bool, typer.Option("--safe", help="A step that every order allows, not all but 1 in 100 runs.")] = False,
+    average: Annotated[str, typer.Option(help="epoch: the paper's average; weighted (alpha > 0); last; suffix.")] = "epoch",
+    tol: Annotated[float | None, typer.Option(help="Stop at this certified relative gap; needs alpha > 0.")] = None,
+    seed: Seed = 0,
+    alpha: Alpha = ALPHA,
+    intercept: Intercept = INTERCEPT,
+    target: Target = None,
+    features: Features = None,
+    strict: Strict = False,
+    checkpoint: Annotated[Path | None, typer.Option(help="File to write after each epoch and to go on from.")] = None,
+    bound: Annotated[bool, typer.Option(help="Solve the problem too, to show the true gap beside the bound.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Shuffled SGD, an epoch a line, with what the theory promised beside what was reached."""
+    from reshuffle.orders import make_order
+
+    problem, _ = reading.read(path, loss, alpha, intercept, target, features, strict)
+    rule = make_order(order, problem.n, seed)  # a name that does not fit is refused before any work
+    done: list[Any] = []
+
+    def show(epoch: Any) -> None:
+        done.append(epoch)
+        if not as_json:
+            print(epoch, flush=True)
+
+    step: Any = reading.step_size(step_size)
+    options: dict[str, Any] = {"order": rule, "batch_size": batch_size, "epochs": epochs, "seed": seed, "average": average}
+    try:
+        with console.plain_warnings():
+            optimum = _measured(problem) if bound else None
+            result = reshuffle.minimize(
+                problem, **options, step_size=step, safe=safe, tol=tol, optimum=optimum, checkpoint=checkpoint, callback=show
+            )
+            guarantee = None if optimum is None else reshuffle.Guarantee.of(problem, result, optimum)
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        on = f"; the same command goes on from {checkpoint}" if checkpoint is not None else ""
+        console.complain(f"interrupted after epoch {done[-1].epoch} of {epochs}{on}")
+        raise typer.Exit(130) from None
+    if as_json:
+        print(json.dumps({**result.to_dict(), **({} if guarantee is None else guarantee.to_dict())}))
+    else:
+        console.show(result if guarantee is None else f"{result}\n{guarantee}")
+
+
+def _measured(problem: Any) -> Any:
+    """The optimum, or a line that says that there is none: training needs none."""
+    try:
+        return reshuffle.theory.measure(problem)
+    except reshuffle.NoMinimiserError as error:
+        console.say(f"nothing is promised: {error}")
+        return None
+
+
+@command(TRAIN, "reshuffle fit churn.csv --target churned --out churn.json")
+def fit(
+    path: Source,
+    loss: LossName = AUTO,
+    alpha: Alpha = ALPHA,
+    out: Annotated[Path, typer.Option(help="The model file to write, JSON.")] = Path("model.json"),
+    tol: Annotated[float, typer.Option(help="Stop at this certified relative gap.")] = 1e-3,
+    max_iter: Annotated[int, typer.Option(help="Passes over the data at most.")] = 1000,
+    seed: Seed = 0,
+    intercept: Intercept = INTERCEPT,
+    target: Target = None,
+    features: Features = None,
+    strict: Strict = False,
+    jobs: Annotated[int, typer.Option(help="Threads for more than two classes; -1 for all cores.")] = 1,
+) -> None:
+    """A linear model of a dataset, certified, as a file: a classifier or a regressor, as the labels or the loss ask."""
+    import numpy as np
+
+    from reshuffle import models
+    from reshuffle.estimators import from_data
+    from reshuffle.records import check_output
+
+    check_output(out, "--out")
+    reading.refuse_own_data(out, path, "--out")
+    data = reading.load(path, target=target, n_features=features, strict=strict)
+    loss = reading.loss_of(loss, data)
+    options: dict[str, Any] = {"alpha": alpha, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
+    with console.plain_warnings():
+        model = from_data.fit(data, loss, n_jobs=jobs, verbose=int(console.verbose()), **options)
+    models.save(model, out)
+    n, d = data.X.shape
+    gap = float(np.max(model.relative_gap_))
+    passes = "1 pass" if model.n_iter_ == 1 else f"{model.n_iter_} passes"
+    print(f"{out}: {loss} on {n} x {d}, {passes}, certified relative gap {gap:.1e}")
+
+
+@command(TRAIN, "reshuffle predict churn.json new.csv > predicted.txt")
+def predict(
+    model_file: Annotated[Path, typer.Argument(help="What `reshuffle fit` wrote.")],
+    path: Source,
+    proba: Annotated[bool, typer.Option("--proba", help="Probabilities, under a line that names the classes.")] = False,
+    target: Target = None,
+    strict: Strict = False,
+) -> None:
+    """One prediction a line; if the data has labels, the score goes to stderr."""
+    from reshuffle import models
+    from reshuffle.estimators import from_data
+
+    model = models.load(model_file)
+    if proba and not hasattr(model, "predict_proba"):
+        raise ValueError(f"--proba: loss={model.loss!r} gives no probabilities; fit with --loss logistic")
+    data = from_data.load_for(model, path, target=target, strict=strict)
+    for note in data.notes:
+        console.say(note)
+    with console.plain_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")  # they were compared above
+        predicted = model.predict(data.X)
+        table = [model.classes_, *model.predict_proba(data.X)] if proba else predicted[:, None]
+        quality = from_data.quality(model, predicted, data.y)
+    sys.stdout.writelines("\t".join(map(str, row.tolist())) + "\n" for row in table)
+    if quality is not None:
+        console.say(quality, "bold", speaker="")
