@@ -76,7 +76,7 @@ def scaled(problem: rs.Problem) -> rs.Problem:
 
 def theory_step(problem: rs.Problem) -> float:
     """The limit of Theorem 1 for the constants of three random orders."""
-    return rs.constants(problem, batch_size=BATCH_SIZE, permutations=SEEDS).step_size_limit
+    return float(rs.constants(problem, batch_size=BATCH_SIZE, permutations=SEEDS).step_size_limit)
 
 
 def gap(problem: rs.Problem, best: float, order: str, step: float, seed: int) -> float:
