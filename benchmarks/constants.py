@@ -214,7 +214,7 @@ def dense_over_blas() -> dict[str, float]:
         for kind in (np.uint8, np.float32, np.float64):
             X = (255 * rng.random((n, d))).astype(kind)
             order, v, out = rng.permutation(n), rng.standard_normal(n), np.empty(n)
-            arranged = rs.Problem(X, loss="unit").rows._weighted(np.ones(n)).arrange(order, 1)
+            arranged = rs.Problem(X, loss="unit").rows._weighted(np.ones(n), 1e-4).arrange(order, 1)
             ours = partial(arranged.ordered, v, out)
             ours()
             peers = []

@@ -29,6 +29,8 @@ class Problem:
     alpha : weight of (alpha/2)|x|^2, which leaves the intercept alone.
     sample_weight : multiplies each sample's loss. A row of weight 0 is removed, so n counts the rows that are left.
     fit_intercept : adds a column of ones to A (it is not stored).
+    device : where PyTorch is to keep dense rows and multiply them: "cuda", "cuda:1" or "cpu". A tensor stays where it lies if
+        none is named; all else is done in memory.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Problem:
         alpha: float = 0.0,
         sample_weight: ArrayLike | None = None,
         fit_intercept: bool = False,
+        device: Any = None,
         l2: float | None = None,
     ) -> None:
         self.loss = get_loss(loss)
@@ -49,7 +52,7 @@ class Problem:
         self.alpha = float(alpha)
         self.fit_intercept = bool(fit_intercept)
         X, self.feature_names = matrix(X)
-        self.rows: Rows = as_rows(X).with_intercept(self.fit_intercept)
+        self.rows: Rows = as_rows(X, device=device).with_intercept(self.fit_intercept)
         self.y = labels_for(self.loss, y, self.rows.n)
         self.sample_weight = row_weights(sample_weight, self.rows.n)
         if not self.sample_weight.all():

@@ -41,11 +41,26 @@ def numbers(kind):
     return (X - (4 if np.dtype(kind).kind != "u" else 0) * (X > 0)).astype(kind)
 
 
+try:
+    import torch
+except ImportError:
+    TENSORS = {}
+else:
+    from reshuffle.rows.torch import TYPES
+
+    def tensor(kind):
+        signed = "uint8" if kind in (torch.uint8, torch.uint16) else "float64"
+        return torch.from_numpy(numbers(signed)).to(kind)
+
+    TENSORS = {f"tensor of {str(kind).removeprefix('torch.')}": partial(tensor, kind) for kind in TYPES}
+
+
 STORAGES = {
     "csr": lambda: sp.csr_array(numbers("float64")),
     "csr of float32": lambda: sp.csr_array(numbers("float32")),
     "list": lambda: ListRows(numbers("float64")),
     **{np.dtype(kind).name: partial(numbers, kind) for kind in memory.DENSE_TYPES},
+    **TENSORS,
 }
 
 
@@ -58,6 +73,7 @@ def storage(request, monkeypatch):
 
 def explicit(storage, intercept):
     A = storage.take(np.arange(N)).matrix if isinstance(storage, Rows) else storage
+    A = A.double().numpy() if hasattr(A, "numpy") else A
     A = (A.toarray() if sp.issparse(A) else A).astype(float)
     return np.column_stack([A, np.ones(N)]) if intercept else A
 
@@ -84,7 +100,10 @@ def test_sums_over_rows(storage, intercept):
         np.testing.assert_allclose(along, B @ x)
         np.testing.assert_allclose(product, B.T @ (u * (B @ x)), atol=1e-10)
         np.testing.assert_allclose(rows.curved_squares(u, chosen), (u[:, None] * B**2).sum(axis=0))
-        np.testing.assert_allclose(np.tril(rows.hessian(u, chosen)), np.tril(B.T @ (u[:, None] * B)), atol=1e-10)
+        single = 1e-5 * hasattr(storage, "numpy")  # Hessians of tensors are sums in float32
+        np.testing.assert_allclose(
+            np.tril(rows.hessian(u, chosen)), np.tril(B.T @ (u[:, None] * B)), rtol=max(1e-7, single), atol=max(1e-10, single)
+        )
     np.testing.assert_array_equal(rows.take(some).csr().toarray(), A[some][:, :D])
 
 

@@ -8,6 +8,16 @@ from reshuffle.rows.memory import MemoryRows, in_memory
 __all__ = ["Arranged", "DualStep", "MemoryRows", "Rows", "Step", "Weighted", "as_rows", "batch_starts", "in_memory"]
 
 
-def as_rows(X: Any, name: str = "X") -> Rows:
-    """`X` itself if it is a `Rows`, else the rows of a sparse or dense matrix."""
-    return X if isinstance(X, Rows) else in_memory(X, name)
+def as_rows(X: Any, name: str = "X", device: Any = None) -> Rows:
+    """`X` itself if it is a `Rows`, else the rows of a sparse or dense matrix, or of a tensor of PyTorch's, where it lies or on the
+    `device` that is named.
+    """
+    if device is None and isinstance(X, Rows):
+        return X
+    if device is not None or type(X).__module__.partition(".")[0] == "torch":
+        try:
+            from reshuffle.rows.torch import on_device
+        except ImportError:
+            raise ImportError(f"device={device!r} needs PyTorch: pip install 'reshuffle[gpu]', or leave device out") from None
+        return on_device(X.matrix if isinstance(X, Rows) and hasattr(X, "matrix") else X, device, name)
+    return in_memory(X, name)

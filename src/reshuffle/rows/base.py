@@ -228,12 +228,14 @@ class Rows(ABC):
         """A copy of the rows that lies in this order, for epochs that all visit it so; None where that gains nothing."""
         return None
 
-    def weighted(self, scale: Vector) -> Weighted:
-        """The rows scale_i a_i, for products in one order after another."""
+    def weighted(self, scale: Vector, tol: float = 0.0) -> Weighted:
+        """The rows scale_i a_i, for products in one order after another. Eigenvalues to a relative `tol` will rest on them: where
+        that is enough, a storage that is faster in less than float64 may use it.
+        """
         few = self.n**2 <= self.entries and self.n <= _LARGEST_GRAM
-        return WeightedGram(self, scale) if few else self._weighted(scale)
+        return WeightedGram(self, scale) if few else self._weighted(scale, tol)
 
-    def _weighted(self, scale: Vector) -> Weighted:
+    def _weighted(self, scale: Vector, tol: float) -> Weighted:
         return WeightedBlocks(self, scale)
 
     def prefix_norms(self, order: Integers, u: Vector, along_c: Vector, c_square: float) -> Vector:

@@ -193,7 +193,7 @@ class MemoryRows(Rows):
         """U and R as `kernels` keep them for these rows, and back."""
         raise NotImplementedError
 
-    def _weighted(self, scale: Vector) -> "WeightedMemory":
+    def _weighted(self, scale: Vector, tol: float) -> "WeightedMemory":
         return WeightedMemory(self, scale)
 
 
@@ -264,7 +264,7 @@ class SparseRows(MemoryRows):
     def _layout(self, state: Vector) -> Vector:
         return np.ascontiguousarray(state.T)
 
-    def _weighted(self, scale: Vector) -> "WeightedMemory":
+    def _weighted(self, scale: Vector, tol: float) -> "WeightedMemory":
         """Copied into visiting order, in the smallest types that hold the entries exactly, unless that takes too much memory."""
         indptr, indices, values = self.A
         block = 1 << 16

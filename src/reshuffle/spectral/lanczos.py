@@ -40,11 +40,16 @@ def _top(apply: Apply, start: Vector, tol: float, most: int) -> TopEigenvalue:
     for k, (_, alpha, beta) in enumerate(_recurrence(apply, start), 1):
         alphas.append(alpha)
         betas.append(beta)
-        if k <= 16 or k % 4 == 0 or beta == 0.0 or k == most:  # late on, a product costs less than looking
-            top = _ritz(alphas, betas)
+        if looks_at(k) or beta == 0.0 or k == most:
+            top = ritz(alphas, betas)
             if top.residual <= tol or k == most:
                 break
     return top
+
+
+def looks_at(k: int) -> bool:
+    """Whether to look at the residual after k products: late on, a product costs less than looking."""
+    return k <= 16 or k % 4 == 0
 
 
 def ritz_vector(apply: Apply, start: Vector, top: TopEigenvalue) -> Vector:
@@ -81,7 +86,7 @@ def _recurrence(apply: Apply, start: Vector) -> Iterator[tuple[Vector, float, fl
         previous, v, w = v, w, previous
 
 
-def _ritz(alphas: list[float], betas: list[float]) -> TopEigenvalue:
+def ritz(alphas: list[float], betas: list[float]) -> TopEigenvalue:
     k = len(alphas)
     if k == 1:
         values, vectors = np.array(alphas), np.ones((1, 1))

@@ -8,7 +8,9 @@ that it has in (Λ^{1/2}AA'Λ^{1/2})g for a random g: rows that point the same w
 the cluster's share of the data. A random n-vector would not do: its part in anything falls as 1/sqrt(n).
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import pi
 from typing import Any
 
@@ -22,6 +24,7 @@ from reshuffle.records import settings_of
 from reshuffle.rows import Arranged, batch_starts
 from reshuffle.spectral import lanczos
 from reshuffle.spectral.batches import largest_batch
+from reshuffle.spectral.together import top_eigenvalues, upper_bounds
 from reshuffle.vectors import Vector
 
 # A random order of many rows mixes the data; a given one may not, and a few rows, or a few heavy ones among many, can fall
@@ -58,7 +61,7 @@ class Shared:
         self.smooth = smoothness is not None
         self.scale = np.sqrt(smoothness) if smoothness is not None else _not_none(problem, lipschitz)
         self.alpha = problem.alpha if self.smooth else 0.0
-        self.rows = problem.rows.weighted(self.scale)
+        self.rows = problem.rows.weighted(self.scale, tol)
         self.squared_norms = self.scale**2 * problem.squared_norms()
         self.largest = float(self.squared_norms.max())
         self.norm, self.residual = 0.0, 0.0
@@ -108,17 +111,49 @@ class Permutations:
         self._profile = np.sin(pi * (np.arange(self._n) // batch_size + 1.0) / (2 * self._m + 1))
 
     def constants_of(self, permutation: int) -> Sample:
-        shared, share_of_alpha = self.shared, self.shared.alpha * theory.ordered_norm_ratio(self._m)
+        shared = self.shared
         if shared.largest == 0.0:
-            return Sample(permutation, share_of_alpha, shared.alpha, 0, 0.0)
+            return self._sample(permutation, lanczos.TopEigenvalue(0.0, 0.0, 0, np.empty(0)), 0.0, 0.0)
         order = shared.order.permutation(permutation)
         arranged = shared.rows.arrange(order, self.batch_size)
         hat = self._ordered_norm(arranged, order, permutation)
-        til, til_residual = self._largest_batch(arranged, order, permutation)
+        return self._sample(permutation, hat, *self._largest_batch(arranged, order, permutation))
+
+    def constants_of_all(self, permutations: Sequence[int]) -> Iterator[Sample]:
+        """Those of several permutations, side by side where the rows are multiplied so."""
+        together = getattr(self.shared.rows, "together", None)
+        if together is None or self.shared.largest == 0.0:
+            yield from map(self.constants_of, permutations)
+            return
+        for permutation, hat in zip(permutations, self._ordered_norms(permutations), strict=True):
+            til = self.shared.largest, 0.0
+            if self.batch_size > 1:
+                order = self.shared.order.permutation(permutation)
+                til = self._largest_batch(self.shared.rows.arrange(order, self.batch_size), order, permutation)
+            yield self._sample(permutation, hat, *til)
+
+    def _ordered_norms(self, permutations: Sequence[int]) -> list[lanczos.TopEigenvalue]:
+        shared, rows = self.shared, self.shared.rows
+        orders = rows.orders(shared.order, permutations)  # type: ignore[attr-defined]
+        together = rows.together(orders, self.batch_size)  # type: ignore[attr-defined]
+        if shared.share is None:
+            profile, mix = self._on_device
+            return top_eigenvalues(together, profile * mix[orders], tol=shared.tol)
+        streams = [generator(shared.order.seed, k, Stream.START) for k in permutations]
+        start = np.stack([stream.standard_normal(self._n) for stream in streams])
+        return upper_bounds(together, rows.up(start), slack=shared.tol, failure_probability=shared.share)  # type: ignore[attr-defined]
+
+    @cached_property
+    def _on_device(self) -> tuple[Any, Any]:
+        """The profile and the mix, where the rows are."""
+        return self.shared.rows.up(self._profile), self.shared.rows.up(self.shared.mix)  # type: ignore[attr-defined]
+
+    def _sample(self, permutation: int, hat: lanczos.TopEigenvalue, til: float, til_residual: float) -> Sample:
+        alpha = self.shared.alpha
         return Sample(
             permutation,
-            hat.value / (self._m * self._n) + share_of_alpha,
-            til / self.batch_size + shared.alpha,
+            hat.value / (self._m * self._n) + alpha * theory.ordered_norm_ratio(self._m),
+            til / self.batch_size + alpha,
             hat.products,
             max(hat.residual, til_residual),
         )

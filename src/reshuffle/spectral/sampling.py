@@ -47,6 +47,7 @@ def constants(
     tol: float | None = None,
     failure_probability: float | None = None,
     lipschitz: bool = False,
+    device: Any = None,
     jobs: int | None = None,
     out: str | Path | None = None,
     callback: Callable[[Sample], None] | None = None,
@@ -64,6 +65,7 @@ def constants(
     failure_probability : return upper bounds instead, all of which hold except with this probability; `tol` is then how far
         above the norm they may lie (1e-2 if not given).
     lipschitz : G, Ghat, Gtil and Gbar for a loss that is smooth as well as Lipschitz, such as the logistic loss.
+    device : "cuda", "cuda:1" or "cpu": multiply dense rows there by PyTorch. A tensor is used where it lies.
     jobs : threads; all cores if not given. The result does not depend on it.
     out : a journal of finished permutations. A run that was stopped goes on where it was.
     callback : called with the `Sample` of each permutation as it is finished, in the calling thread.
@@ -71,7 +73,7 @@ def constants(
     Ctrl-C returns what is finished, if anything is; the result then has fewer permutations than were `requested`.
     """
     began = time.perf_counter()
-    problem = _as_problem(problem, smoothness)
+    problem = _as_problem(problem, smoothness, device)
     batch_size = whole_number("batch_size", batch_size, 1, problem.n, "rows of the data")
     permutations = whole_number("permutations", permutations, 1)
     seed = whole_number("seed", seed, 0)
@@ -187,6 +189,9 @@ def _measure_all(
             keep(Sample(*(entry[name] for name in names)))
     missing = [k for k in range(requested) if k not in done]
     each = min(max(_ENTRIES_A_TASK // max(orders.shared.problem.rows.entries, 1), 1), _MOST_A_TASK)
+    at_once = getattr(orders.shared.rows, "at_once", 0)  # by rows that are multiplied in several orders together
+    if at_once:
+        each, jobs = at_once, 1
     pool = ThreadPoolExecutor(max_workers=min(jobs, requested))
     try:
         # In turn, not by as_completed: that locks every future at once, and Ctrl-C there leaves them locked for good.
@@ -210,10 +215,9 @@ def _measure_all(
 
 def _several(orders: Permutations, numbers: list[int]) -> tuple[list[Sample], BaseException | None]:
     """The constants of these permutations, as far as they could be had."""
-    samples = []
+    samples: list[Sample] = []
     try:
-        for number in numbers:
-            samples.append(orders.constants_of(number))
+        samples.extend(orders.constants_of_all(numbers))
     except BaseException as error:
         return samples, error
     return samples, None
@@ -229,13 +233,13 @@ def _warn_of_residual(residual: float, tol: float) -> None:
         )
 
 
-def _as_problem(problem: Any, smoothness: ArrayLike | None) -> Problem:
+def _as_problem(problem: Any, smoothness: ArrayLike | None, device: Any) -> Problem:
     if (problem is None) == (smoothness is None):
         raise ValueError("pass either a problem (or a matrix) or smoothness=[L_1, ..., L_n]")
     if isinstance(problem, Problem):
-        return problem
+        return problem if device is None else problem.replace(device=device)
     if smoothness is None:
-        return Problem(problem, loss="unit")
+        return Problem(problem, loss="unit", device=device)
     values = np.asarray(smoothness, dtype=np.float64)
     if values.ndim != 1 or values.size == 0 or not (np.isfinite(values) & (values > 0.0)).all():
         raise ValueError("smoothness must be a list of n positive numbers, one L_i for each function")
