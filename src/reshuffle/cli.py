@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import reshuffle
-from reshuffle.defaults import ALPHA, AUTO, INTERCEPT
+from reshuffle.defaults import ALPHA, AUTO, INTERCEPT, TOL
 
 app = typer.Typer(
     name="reshuffle",
@@ -46,7 +46,8 @@ Target = Annotated[
 Strict = Annotated[bool, typer.Option("--strict", help="Tables: refuse words, dates and gaps instead of making numbers of them.")]
 Features = Annotated[int | None, typer.Option(help="svmlight: d, where the last features do not occur.")]
 Permutations = Annotated[int, typer.Option(help="How many random permutations to measure.")]
-Eps = Annotated[float, typer.Option(help="The gap f - min f to reach.")]
+Eps = Annotated[float | None, typer.Option(help="The gap f - min f to reach, in place of --tol.", show_default=False)]
+PlanTol = Annotated[float, typer.Option(help="The gap to reach, relative to what there is to gain: f(best constant) - min f.")]
 FailureProbability = Annotated[float | None, typer.Option(help="Report upper bounds that hold except with this probability.")]
 Jobs = Annotated[int | None, typer.Option(help="Threads.  [default: all cores]")]
 NamedDataset = Annotated[str, typer.Argument(help="A dataset that `reshuffle datasets` lists.")]
@@ -118,20 +119,21 @@ def constants(
 def plan(
     path: Source,
     loss: LossName = AUTO,
-    eps: Eps = 1e-3,
+    tol: PlanTol = TOL,
+    eps: Eps = None,
     alpha: Alpha = ALPHA,
     intercept: Intercept = INTERCEPT,
-    permutations: Permutations = 10,
+    permutations: Permutations = 3,
     seed: Seed = 0,
     target: Target = None,
     features: Features = None,
     strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
-    """How to train on this data: batch size, step size, order and epochs, with the reasons."""
+    """How to train on this data: batch size, step size, order and epochs that were measured here, and what is promised."""
     problem, data = _read(path, loss, alpha, intercept, target, features, strict)
     with _plain_warnings():
-        result = reshuffle.plan(problem, eps=eps, permutations=permutations, seed=seed, feature_names=data.feature_names)
+        result = reshuffle.plan(problem, eps=eps, tol=tol, permutations=permutations, seed=seed, feature_names=data.feature_names)
     print(json.dumps(result.to_dict()) if as_json else result)
 
 
@@ -140,10 +142,11 @@ def report(
     path: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
     loss: LossName = AUTO,
-    eps: Eps = 1e-3,
+    tol: PlanTol = TOL,
+    eps: Eps = None,
     alpha: Alpha = ALPHA,
     intercept: Intercept = INTERCEPT,
-    permutations: Permutations = 10,
+    permutations: Permutations = 3,
     seed: Seed = 0,
     target: Target = None,
     features: Features = None,
@@ -155,9 +158,10 @@ def report(
 
     _refuse_own_data(output, path, "output")
     known = "squared" if loss == AUTO else loss  # labels ask for no loss that could be refused
-    check_before_work(output, eps=eps, loss=known, alpha=alpha, permutations=permutations, seed=seed)
+    check_before_work(output, eps=eps, tol=tol, loss=known, alpha=alpha, permutations=permutations, seed=seed)
     problem, data = _read(path, loss, alpha, intercept, target, features, strict)
-    asked: dict[str, Any] = {"eps": eps, "permutations": permutations, "seed": seed, "source": _source(path, target, features)}
+    asked: dict[str, Any] = {"eps": eps, "tol": tol, "permutations": permutations, "seed": seed}
+    asked["source"] = _source(path, target, features)
     with _progress("reading", "stages") as update, _plain_warnings():
         result = reshuffle.report(problem, data, **asked, stage=lambda name: update(description=name))
         update(description="page")

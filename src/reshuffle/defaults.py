@@ -10,6 +10,9 @@ ALPHA = 1e-4
 
 INTERCEPT = True
 
+#: The gap that plans are for, relative to what there is to gain, f of the best constant prediction - min f.
+TOL = 1e-3
+
 #: Whole numbers with more distinct values than this may be amounts as well as classes.
 MOST_CLASSES = 20
 #: Nobody trains one classifier for each of more words by accident.

@@ -46,7 +46,7 @@ def test_the_plan_on_the_page_is_the_plan(made, tmp_path):
     selected = made.report.accuracies[made.report.selected]
     assert selected.eps == SETTINGS["eps"]
     assert selected.choices == made.report.plan.choices
-    assert selected.choices[selected.recommended] == made.report.plan.recommended
+    assert selected.choices[selected.recommended] == made.report.plan.promised
 
 
 def test_every_eps_on_offer_is_what_a_plan_for_it_says():
@@ -55,7 +55,7 @@ def test_every_eps_on_offer_is_what_a_plan_for_it_says():
     for accuracy in found.accuracies:
         plan = rs.plan(problem, eps=accuracy.eps, permutations=2)
         assert accuracy.choices == plan.choices
-        assert accuracy.choices[accuracy.recommended] == plan.recommended
+        assert accuracy.choices[accuracy.recommended] == plan.promised
         assert accuracy.prior_evaluations == plan.prior_evaluations
         assert accuracy.full_gradient_evaluations == plan.full_gradient_evaluations
         for choice in accuracy.choices:

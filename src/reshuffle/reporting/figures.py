@@ -50,7 +50,7 @@ def figures(report: Report) -> dict[str, Figure]:
 
 
 def _epochs(report: Report) -> Figure:
-    choices, best = report.plan.choices, report.plan.recommended
+    choices, best = report.plan.choices, report.plan.promised
     b = [choice.batch_size for choice in choices]
     mine = [choice.epochs for choice in choices]
     in_file = [choice.epochs_in_file_order for choice in choices]

@@ -11,9 +11,10 @@ import numpy as np
 from reshuffle import __version__
 from reshuffle.complexity import Complexity, complexities
 from reshuffle.data import Data
+from reshuffle.defaults import TOL
 from reshuffle.losses import Loss, get_loss
 from reshuffle.orders import make_order
-from reshuffle.planning import Choice, Plan, Survey, check_eps, plan_from, recommend, survey
+from reshuffle.planning import Choice, Plan, Survey, check_accuracy, eps_for, plan_from, recommend, survey
 from reshuffle.problem import Problem
 from reshuffle.records import finite, write_file
 from reshuffle.reporting.convergence import LARGEST, Convergence, converge
@@ -106,8 +107,9 @@ def report(
     problem: Problem,
     data: Data | None = None,
     *,
-    eps: float = 1e-3,
-    permutations: int = 10,
+    eps: float | None = None,
+    tol: float = TOL,
+    permutations: int = 3,
     seed: int = 0,
     source: Sequence[str] = (),
     stage: Stage = lambda name: None,
@@ -115,11 +117,11 @@ def report(
     """How to train on this data, and why, as a page: `rs.report(problem, data).save("report.html")`.
 
     data : what `rs.load` returned, for the names of the dataset, its labels and its features.
-    eps, permutations, seed : as in `plan`.
+    eps, tol, permutations, seed : as in `plan`.
     source : the words by which a command line names this data, for the commands on the page: ["table.csv", "--target", "label"].
     stage : told what is being done, for a progress display.
     """
-    check_settings(loss=problem.loss, alpha=problem.alpha, eps=eps, permutations=permutations, seed=seed)
+    check_settings(loss=problem.loss, alpha=problem.alpha, eps=eps, tol=tol, permutations=permutations, seed=seed)
     began: dict[str, float] = {}
 
     def begin(name: str) -> None:
@@ -132,6 +134,7 @@ def report(
     begin("optimum and constants")
     found = survey(problem, permutations=permutations, seed=seed)
     _refuse_trained(found)
+    eps = eps_for(found, eps, tol)
     begin("plan")
     plan = plan_from(found, eps=eps, feature_names=data.feature_names)
     accuracies = tuple(_accuracy(found, accuracy) for accuracy in _times(eps, _SELECTABLE))
@@ -143,7 +146,7 @@ def report(
     tabled = _times(eps, _TABLED)
     rows = complexities(problem, found.optimum, found.random[1], found.constants[True][1], tabled)
     begin("training runs")
-    convergence = converge(found, plan.recommended.batch_size)
+    convergence = converge(found, plan.promised.batch_size)
     times = pairwise([*began.values(), time.perf_counter()])
     return Report(
         dataset=dataset,
@@ -164,9 +167,9 @@ def report(
     )
 
 
-def check_settings(*, loss: str | Loss, alpha: float, eps: float, permutations: int, seed: int) -> None:
+def check_settings(*, loss: str | Loss, alpha: float, eps: float | None, tol: float, permutations: int, seed: int) -> None:
     """What can be refused without the data."""
-    check_eps(eps)
+    check_accuracy(eps, tol)
     whole_number("permutations", permutations, 1)
     whole_number("seed", seed, 0)
     chosen = get_loss(loss)

@@ -51,10 +51,10 @@ def practical(report: Report) -> dict[str, str]:
     return {
         "lede": f"In practice, start with step size {number(run.practical_step)}: {run.epochs} epochs {came} {here}.",
         "step": number(run.practical_step),
-        "batch": f"{report.plan.recommended.batch_size:,}",
+        "batch": f"{report.plan.promised.batch_size:,}",
         "reached": f"{run.epochs} epochs on {where} went from a gap of {number(run.start_gap)} to {reached}.",
         "size": f"{size}. It was measured here and carries no guarantee.",
-        "command": _command(report, report.plan.recommended.batch_size, run.practical_step, run.epochs),
+        "command": _command(report, report.plan.promised.batch_size, run.practical_step, run.epochs),
     }
 
 

@@ -86,7 +86,7 @@ def steps_by_batch(report: Report) -> str:
 
 def epochs_by_batch(report: Report) -> str:
     plan = report.plan
-    best, first = plan.recommended, plan.choices[0]
+    best, first = plan.promised, plan.choices[0]
     head = f"To promise f − min f ≤ {number(plan.eps)}, batch size {best.batch_size} takes {counted(best.epochs, 'epoch')}"
     if best.batch_size == 1:
         rest = ", and no larger batch takes much fewer" if plan.n > 1 else ""
@@ -95,7 +95,7 @@ def epochs_by_batch(report: Report) -> str:
 
 
 def _in_file(report: Report) -> str:
-    best = report.plan.recommended
+    best = report.plan.promised
     if best.batch_size == report.plan.n:
         return ""
     told = compared(best.epochs_in_file_order, best.epochs, "as many", "fewer", "as many")
