@@ -123,17 +123,21 @@ def mean_gap(problem: rs.Problem, minimum: float, entrant: Entrant, epochs: int,
 
 
 def best_of_grid(problem: rs.Problem, minimum: float, epochs: int, seeds: range) -> tuple[float, int, float]:
-    """From the best step of the batch size before, steps go up, then down, until four in a row are twice as bad as the best."""
+    """From the best step of the batch size before, steps go up, then down, until four in a row are twice as bad as the best, or
+    eight no better.
+    """
     usual = float(np.mean(problem.squared_norms())) * (problem.loss.smoothness or 1.0)
     start, found = round(-2 * np.log2(usual)), []
     for b in batch_grid(problem.n):
         gaps: dict[int, float] = {}
         for first, by in ((start, 1), (start - 1, -1)):
-            notch, worse = first, 0
-            while worse < 4:
-                gaps[notch] = mean_gap(problem, minimum, Entrant("rr", b, notch), epochs, seeds)
-                lowest = min(gaps.values())
-                worse = worse + 1 if gaps[notch] > 2.0 * lowest or (by > 0 and gaps[notch] == np.inf) else 0
+            notch, bad, worse = first, 0, 0
+            while bad < 4 and worse < 8:
+                before = min(gaps.values(), default=np.inf)
+                gap = gaps[notch] = mean_gap(problem, minimum, Entrant("rr", b, notch), epochs, seeds)
+                wild = gap == np.inf and before == np.inf and by < 0  # going down from where all diverges
+                bad = bad + 1 if (not gap <= 2.0 * before and not wild) or (by > 0 and gap == np.inf) else 0
+                worse = worse + 1 if gap >= before and not wild else 0
                 notch += by
         best = min(gaps, key=lambda k: gaps[k])
         found.append((gaps[best], b, float(2.0 ** (best / 2))))

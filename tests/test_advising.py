@@ -59,7 +59,23 @@ def test_fewer_epochs_would_not_have_done(advice):
     """On no rung before the last but one had every run of any setting arrived."""
     rungs = sorted({setting.epochs for setting in advice.ladder})
     assert advice.epochs == rungs[-1]
-    assert not any(setting.reached for setting in advice.ladder if setting.epochs in rungs[:-2])
+    assert not any(setting.worst <= 1e-2 * advice.gain for setting in advice.ladder if setting.epochs in rungs[:-2])
+
+
+def test_rougher_answers_for_every_batch_size_come_from_the_ladder(advice):
+    for b in (1, 32, 569):
+        epochs = []
+        for tol in (0.3, 0.1, 0.03, 0.01):
+            found = advice.of_batch_size(b, tol * advice.gain)
+            tried = [s for s in advice.ladder if s.batch_size == b]
+            there = [s.epochs for s in tried if s.worst <= tol * advice.gain]
+            assert found.epochs == (min(there) if there else max(s.epochs for s in tried))
+            assert (found.worst <= tol * advice.gain) == bool(there)
+            epochs.append(found.epochs)
+        assert epochs == sorted(epochs)
+    mine = advice.of_batch_size(advice.batch_size, 1e-2 * advice.gain)
+    assert (mine.order, mine.step_size, mine.epochs) == (advice.order, advice.step_size, advice.epochs)
+    assert advice.of_batch_size(3, 0.1) is None
 
 
 def test_every_batch_size_was_measured_and_the_best_random_one_is_among_them(problem, advice):

@@ -17,7 +17,7 @@ from reshuffle.orders.streams import Stream, permutation
 from reshuffle.problem import Problem
 from reshuffle.records import finite
 from reshuffle.solver.certified import baseline
-from reshuffle.solver.race import Entrant, Outcome, Place, Training, batch_grid, cost, looks_of, race
+from reshuffle.solver.race import Entrant, Outcome, Place, Training, batch_grid, cost, looks_of, race, weighed
 
 LARGEST = 2e7  #: the cost of an epoch, in entries of the data, up to which the race is on all rows
 _FROM_SAMPLE = 3  # batch sizes that go on to all rows
@@ -33,7 +33,7 @@ class Setting:
     epochs: int  #: that it was run for
     gap: float  #: f - min f of the last iterate, the mean over the runs; infinite where one diverged
     relative_gap: float  #: over what there is to gain
-    reached: bool  #: whether every run reached the gap that was asked for
+    worst: float  #: the largest gap of any run
     seeds: int  #: runs that the mean is over
     rows: int  #: that they saw
     seconds: float = field(compare=False)  #: of an epoch, here
@@ -48,6 +48,7 @@ class Advice:
     step_size: float
     epochs: int
     seed: int
+    eps: float  #: the gap that was asked for
     reached: bool  #: whether every run reached the gap that was asked for; if not, this has the smallest gap in these epochs
     gap: float  #: f - min f of the last iterate, in a run on all rows with this seed
     relative_gap: float  #: the same over what there is to gain: f of the best constant prediction - min f
@@ -76,6 +77,18 @@ class Advice:
         tried = [setting for setting in self.settings if setting.order == "rr" and setting.epochs == self.epochs]
         return min(tried, key=lambda setting: setting.gap)
 
+    def of_batch_size(self, batch_size: int, eps: float) -> Setting | None:
+        """The best with this batch size: the fewest epochs in which every run reached this gap or, where none did, the smallest
+        gap; None where it was not tried, as a sample has fewer rows.
+        """
+        tried = [setting for setting in self.ladder if setting.batch_size == batch_size]
+        enough = self.epochs if eps <= self.eps else 1  # sooner than the advice a few runs may have been there, but not all
+        there = [setting for setting in tried if setting.worst <= eps and setting.epochs >= enough]
+        if not tried:
+            return None
+        epochs = min(s.epochs for s in there) if there else max(s.epochs for s in tried)
+        return min((s for s in there or tried if s.epochs == epochs), key=lambda s: weighed(s.order, s.gap))
+
     def to_dict(self) -> dict[str, Any]:
         """Every number but the ladder, ready for JSON: what is not finite becomes None."""
         numbers: dict[str, Any] = finite(asdict(replace(self, ladder=())))
@@ -95,7 +108,6 @@ class _Raced:
     outcome: Outcome
     rows: int
     gain: float
-    target: float
 
     def settings(self, places: Iterable[Place]) -> list[Setting]:
         return [
@@ -106,7 +118,7 @@ class _Raced:
                 epochs=place.epochs,
                 gap=place.gap,
                 relative_gap=place.gap / self.gain,
-                reached=place.largest <= self.target,
+                worst=place.largest,
                 seeds=place.seeds,
                 rows=self.rows,
                 seconds=place.seconds,
@@ -131,7 +143,7 @@ def advise(problem: Problem, optimum: Optimum, eps: float, *, seed: int) -> Advi
         races.append(_on_sample(problem, eps / gain, seed))
         starts = {p.entrant.batch_size: p.entrant.notch for p in races[0].in_random_order()[:_FROM_SAMPLE]}
         sizes = sorted(starts)
-    races.append(_Raced(race(problem, optimum.f, eps, sizes=sizes, seed=seed, start=starts), problem.n, gain, eps))
+    races.append(_Raced(race(problem, optimum.f, eps, sizes=sizes, seed=seed, start=starts), problem.n, gain))
     winner, random = races[-1].outcome.winner, races[-1].in_random_order()[0].entrant
     gaps, seconds = _train(problem, optimum, winner.entrant, winner.epochs, seed)
     in_file, _ = _train(problem, optimum, random._replace(order="ig"), winner.epochs, seed)
@@ -141,6 +153,7 @@ def advise(problem: Problem, optimum: Optimum, eps: float, *, seed: int) -> Advi
         step_size=winner.entrant.step,
         epochs=winner.epochs,
         seed=seed,
+        eps=eps,
         reached=races[-1].outcome.reached,
         gap=gaps[-1],
         relative_gap=gaps[-1] / gain,
@@ -164,7 +177,7 @@ def _on_sample(problem: Problem, tol: float, seed: int) -> _Raced:
     optimum = measure(sample)
     gain = gain_of(sample, optimum)
     sizes = [b for b in batch_grid(problem.n) if b < rows]  # all rows of a sample at once are a batch that the data has not
-    return _Raced(race(sample, optimum.f, tol * gain, sizes=sizes, seed=seed), rows, gain, tol * gain)
+    return _Raced(race(sample, optimum.f, tol * gain, sizes=sizes, seed=seed), rows, gain)
 
 
 def _joined(found: list[list[Setting]]) -> tuple[Setting, ...]:

@@ -129,21 +129,34 @@ def at_theory(report: Report) -> str:
     return f"{head} stands at a gap of {number(gap)}, {ours}; what earlier theory promises is {than}."
 
 
-def at_practical(report: Report) -> str:
-    run = report.convergence
-    gap, before = run.at_practical[0].gaps[-1], run.at_theory[0].gaps[-1]
-    head = f"At {count(run.multiple)} times the step of the theory, {run.epochs} epochs"
-    if run.multiple == 1:
-        head = f"No larger step than the theory's did better without rising above the start; with it, {run.epochs} epochs"
-    if gap is None or before is None:
-        return f"{head} reach the minimum, as closely as that is known{_orders(run.at_practical)}."
-    lower = f", {factor(before / gap)} times below the step of the theory" if run.multiple > 1 and before > 1.05 * gap else ""
-    return f"{head} reach a gap of {number(gap)}{lower}{_orders(run.at_practical)}."
+def measured(report: Report) -> str:
+    advice = report.plan.advice
+    assert advice is not None
+    there = [s for s in advice.settings if s.epochs == advice.epochs]
+    gone = len({s.batch_size for s in advice.settings}) - len({s.batch_size for s in there})
+    worst = max((s for s in there if s.order == "rr"), key=lambda s: s.gap)
+    best = advice.in_random_order
+    told = compared(worst.gap, best.gap, "the gap", "less than the gap", "the gap")
+    dropped = f"; {counted(gone, 'batch size')} fell behind and stopped sooner" if gone else ""
+    return (
+        f"Each at its best step, in random orders batch size {worst.batch_size:,} ends at {told} of batch size "
+        f"{best.batch_size:,}{dropped}."
+    )
 
 
-def _orders(curves: tuple[Curve, ...]) -> str:
-    """How the other orders did against the first."""
-    fates = [_fate(curve, curves[0].gaps[-1]) for curve in curves[1:]]
+def at_advised(report: Report) -> str:
+    run, advice = report.convergence, report.plan.advice
+    assert advice is not None
+    mine = next(curve for curve in run.at_advised if curve.order == advice.order)
+    gap = mine.gaps[-1]
+    reach = "reaches the minimum, as closely as that is known" if gap is None else f"reaches a gap of {number(gap)}"
+    head = f"At the advised step, {factor(run.multiple)} times the theory’s, {describe(mine.order)}"
+    return f"{head} {reach} in {counted(advice.epochs, 'epoch')}{_orders([c for c in run.at_advised if c != mine], gap)}."
+
+
+def _orders(others: list[Curve], reached: float | None) -> str:
+    """How the other orders did against the advised one."""
+    fates = [_fate(curve, reached) for curve in others]
     if all(fate.endswith("as low") for fate in fates):
         return "; the other orders end as low"
     return f"; {', '.join(fates[:-1])} and {fates[-1]}"

@@ -194,29 +194,35 @@ def race(
         standing.sort(key=lambda lane: places[lane].gap)
         last = epochs == EPOCHS[-1]
         if last or any(places[lane].largest <= target for lane in standing):
-            final = _finals(track, best, standing, epochs)
+            final = _finals(track, best, standing, epochs, target)
+            ladder |= {(place.entrant.lane, epochs): place for place in final}
             if last or any(place.largest <= target for place in final):
                 break
         share = track.affordable / len(EPOCHS) / (3 * seeds * (EPOCHS[rung + 1] - epochs))
         standing = standing[: max(_FEWEST, int(share))]
         track.forget(best[lane] for lane in standing)
-    ladder |= {(place.entrant.lane, place.epochs): place for place in final}
     arrived = [place for place in final if place.largest <= target]
-    winner = min(arrived or final, key=lambda place: place.gap * (1.0 if place.entrant.order == "rr" else 1.0 / _WORTH))
+    winner = min(arrived or final, key=lambda place: weighed(place.entrant.order, place.gap))
     rungs = sorted(ladder, key=lambda key: (key[0][0] != "rr", key[0][1], key[1]))
     last_of = {lane: ladder[lane, epochs] for lane, epochs in rungs}
     return Outcome(tuple(last_of.values()), tuple(ladder[key] for key in rungs), winner, bool(arrived), track.started, track.epochs)
 
 
-def _finals(track: Race, best: dict[Lane, Entrant], standing: Sequence[Lane], epochs: int) -> list[Place]:
+def _finals(track: Race, best: dict[Lane, Entrant], standing: Sequence[Lane], epochs: int, target: float) -> list[Place]:
     """The best few again, with finer steps and more seeds; among them the best in random orders."""
     seeds = max(1, min(MOST_SEEDS, int(track.affordable / (16 * epochs))))
-    few = list(standing[: max(1, min(_FEWEST, int(track.affordable / (8 * seeds * epochs))))])
+    first = sorted(standing, key=lambda lane: max(track.gaps(best[lane], epochs, 1)) > target)  # those that seem to be there
+    few = first[: max(1, min(_FEWEST, int(track.affordable / (8 * seeds * epochs))))]
     if not any(order == "rr" for order, _ in few):
         few.append(next((lane for lane in standing if lane[0] == "rr"), ("rr", few[0][1])))
     track.climb(best, few, epochs, seeds, _COARSE)
     track.climb(best, few, epochs, seeds, _FINE)
     return [track.place(best[lane], epochs, seeds) for lane in few]
+
+
+def weighed(order: str, gap: float) -> float:
+    """The gap, or what a balanced order has to be better than to be worth it."""
+    return gap if order == "rr" else gap / _WORTH
 
 
 def batch_grid(n: int) -> list[int]:
