@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import reshuffle as rs
@@ -84,7 +85,6 @@ def test_a_journal_is_resumed(tmp_path):
     [
         (["nowhere.svm"], "there is no file 'nowhere.svm'"),
         (["digits", "--batch-size", "5000"], "batch_size=5000 is larger than the 1797 rows"),
-        (["digits", "--loss", "logistic"], "y has 10 classes"),
         (["digits", "--loss", "cubic"], "loss='cubic' is not known"),
         (["digits", "--order", "random"], "order='random' is not known"),
         (["digits", "--order", "blocks:2000"], "order='blocks:2000': rows=2000 is larger than the 1797 rows of the data"),
@@ -172,6 +172,18 @@ def test_mistakes_of_a_run_end_in_one_clear_line(arguments, complaint, status):
     assert complaint in stderr
     assert "Traceback" not in stderr
     assert len(stderr.splitlines()) == 1
+
+
+def test_of_several_classes_the_largest_is_told_apart_from_the_rest(called):
+    data = rs.load("iris")
+    told = "reshuffle: of 3 classes this is the largest, 0, against the rest: 50 of 150 rows\n"
+    printed, said = called("run", "iris", "--epochs", 2, "--no-bound", "--json")
+    assert said.endswith(told)
+    problem = rs.Problem(data.X, np.where(data.y == 0, -1.0, 1.0), alpha=1e-4, fit_intercept=True)
+    assert json.loads(printed)["x"] == rs.minimize(problem, epochs=2).x.tolist()
+    printed, said = called("plan", "iris", "--tol", 0.1)
+    assert said.endswith(told)
+    assert printed.startswith("do           ")
 
 
 def untimed(plan):

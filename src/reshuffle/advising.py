@@ -52,6 +52,7 @@ class Advice:
     reached: bool  #: whether every run reached the gap that was asked for; if not, this has the smallest gap in these epochs
     gap: float  #: f - min f of the last iterate, in a run on all rows with this seed
     relative_gap: float  #: the same over what there is to gain: f of the best constant prediction - min f
+    mean_gap: float  #: over runs with several seeds, and over their last epochs
     certified_gap: float | None  #: f - min f is at most this, by duality; None without alpha
     gaps: tuple[float, ...]  #: after each epoch of that run
     gap_in_file_order: float  #: of `in_random_order`, were it run in the order of the file; infinite where that diverged
@@ -157,6 +158,7 @@ def advise(problem: Problem, optimum: Optimum, eps: float, *, seed: int) -> Advi
         reached=races[-1].outcome.reached,
         gap=gaps[-1],
         relative_gap=gaps[-1] / gain,
+        mean_gap=winner.gap,
         certified_gap=None if optimum.error is None else gaps[-1] + optimum.error,
         gaps=tuple(gaps),
         gap_in_file_order=float(np.mean([in_file[look - 1] for look in looks_of(winner.epochs)])),

@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -429,9 +430,18 @@ def _source(path: list[str], target: str | None, features: int | None) -> list[s
 def _read(
     path: list[str], loss: str, alpha: float, intercept: bool, target: str | None, features: int | None, strict: bool = False
 ) -> tuple[Any, Any]:
-    """The problem, and the data that it is about."""
+    """The problem, and the data that it is about; of several classes, the largest against the rest."""
+    import numpy as np
+
+    from reshuffle.defaults import largest_against_rest
+    from reshuffle.losses import get_loss
+
     data = _load(path, target=target, n_features=features, strict=strict)
     loss = _loss(loss, data)
+    if get_loss(loss).task == "classification" and data.y is not None and np.unique(data.y).size > 2:
+        y, told = largest_against_rest(data.y)
+        data = replace(data, y=y)
+        _say(f"reshuffle: {told}")
     y = None if loss == "unit" else data.y
     return reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, fit_intercept=intercept), data
 

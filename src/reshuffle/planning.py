@@ -23,7 +23,6 @@ from reshuffle.orders import Order, make_order
 from reshuffle.orders.prefixes import from_prefixes
 from reshuffle.problem import Problem
 from reshuffle.records import finite
-from reshuffle.solver.race import EPOCHS as LADDER
 from reshuffle.solver.race import batch_grid
 from reshuffle.spectral import as_lipschitz, constants_by_batch_size
 from reshuffle.theory import (
@@ -123,7 +122,7 @@ class Plan:
             return
         yield f"do           {in_words_of(advice)}, {counted(advice.epochs, 'epoch')}; keep the last iterate"
         asked = f"asked for: {number(self.eps)}, {percent(self.eps / self.gain)}"
-        done = "" if advice.reached else f", the least of all that was tried in {counted(LADDER[-1], 'epoch')}"
+        done = "" if advice.reached else f", the least of all that was tried in {counted(advice.epochs, 'epoch')}"
         share = f"{percent(advice.relative_gap)} of what there is to gain"
         yield f"reached      f - min f = {number(advice.gap)}, {share} ({asked}){done}"
         certified = (
@@ -134,7 +133,7 @@ class Plan:
         yield f"             in {advice.seconds:.2g} s of training here; {certified}; {raced}"
         other = advice.in_random_order
         if advice.order != other.order:
-            more = compared(other.gap, advice.gap, "that gap", "less than that gap", "that gap")
+            more = compared(other.gap, advice.mean_gap, "that gap", "less than that gap", "that gap")
             yield f"random order {in_words_of(other)}, as many epochs: {more} on average over orders"
 
     def _promised(self) -> Iterator[str]:

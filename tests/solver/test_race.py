@@ -118,8 +118,8 @@ def test_with_little_to_spend_batch_sizes_drop_out_and_keep_the_place_they_had(r
     monkeypatch.setattr(module, "WORK", 100 * module.cost(problem))
     poor = race(problem, minimum, unreachable, sizes=batch_grid(problem.n), seed=5)
     assert not poor.reached
-    assert poor.winner.epochs == EPOCHS[-1]
+    assert poor.winner.epochs == 16  # the last rung within a fifth of 100 epochs
     random = [place for place in poor.places if place.entrant.order == "rr"]
     assert [place.entrant.batch_size for place in random] == batch_grid(problem.n)
-    assert min(place.epochs for place in random) < EPOCHS[-1]
+    assert min(place.epochs for place in random) < 16
     assert {place.seeds for place in random} == {1}

@@ -22,16 +22,17 @@ from reshuffle.orders import make_order
 from reshuffle.problem import Problem
 from reshuffle.solver.shuffled import Sweep
 
-EPOCHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)  #: the ladder
+EPOCHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)  #: the ladder; large data does not climb to its end
 SEEDS, MOST_SEEDS = 3, 10  #: that means are over in heats and in finals, where the work allows it
 WORK = 2e9  #: entries of the data that heats, and then finals, may visit; the cheapest race takes more where the data is large
 _ROW = 40  # entries that a row costs besides its own
 _LOOKS = 4  # at f on each rung, evenly spread over its epochs: one epoch that ends well or badly must not decide
-_FEWEST = 3  # batch sizes that stay in the race whatever they cost
+_FEWEST, _FINALISTS = 3, 6  # that stay in the race whatever they cost, and that are in the finals at most
 _COARSE, _FINE = 2, 1  # notches between steps: a factor of 2, and of sqrt 2
 _WORTH = 0.8  # times the gap of random orders, at most: a balanced order asks for more of the user's code
 _PLENTY = 6000  # epochs to spend: enough for several seeds from the start
 _BALANCED, _BALANCED_FROM = "balanced", 3  # the first epoch of a balanced order is a random one, and there is little to see in two
+_SHORTEST = 8  # epochs of the last rung, however much they cost
 _FARTHEST = 200  # notches: steps between 2^-100 and 2^100
 
 
@@ -127,7 +128,7 @@ class Race:
         """Let these go on to so many epochs with the first `seeds` seeds."""
         looks, waiting = looks_of(epochs), []
         for entrant in dict.fromkeys(entrants):
-            for seed in range(self.seed, self.seed + seeds):
+            for seed in self._seeds(entrant, seeds):
                 run = self._runs.get((entrant, seed))
                 if run is None:
                     run = self._runs[entrant, seed] = Training(self.problem, entrant, seed)
@@ -139,9 +140,13 @@ class Race:
             list(pool.map(lambda run: run.go_on(looks), waiting))
         self.epochs += sum(run.epochs for run in waiting) - before
 
+    def _seeds(self, entrant: Entrant, seeds: int) -> range:
+        """One will do for all rows at once, which have no order."""
+        return range(self.seed, self.seed + (1 if entrant.batch_size == self.problem.n else seeds))
+
     def gaps(self, entrant: Entrant, epochs: int, seeds: int) -> list[float]:
         """At the looks of this rung, with each seed; infinite where a run diverged."""
-        runs = [self._runs.get((entrant, seed)) for seed in range(self.seed, self.seed + seeds)]
+        runs = [self._runs.get((entrant, seed)) for seed in self._seeds(entrant, seeds)]
         values = [inf if run is None else run.values.get(look, inf) for run in runs for look in looks_of(epochs)]
         return [max(value - self._minimum, self._floor) if isfinite(value) else inf for value in values]
 
@@ -151,10 +156,13 @@ class Race:
         return sum(gaps) / len(gaps)
 
     def climb(self, best: dict[Lane, Entrant], lanes: Sequence[Lane], epochs: int, seeds: int, stride: int) -> None:
-        """Move the best of each lane to where neither a smaller nor a larger step ends lower."""
+        """Move the best of each lane to where neither a smaller nor a larger step ends lower. Gaps of all rows at once have no
+        noise and depend on the step so sharply that it is always a fine one.
+        """
         moving = list(lanes)
+        strides = {lane: _FINE if lane[1] == self.problem.n else stride for lane in lanes}
         while moving:
-            around = {lane: [best[lane].moved(by) for by in (-stride, 0, stride)] for lane in moving}
+            around = {lane: [best[lane].moved(by) for by in (-strides[lane], 0, strides[lane])] for lane in moving}
             self.measure([entrant for three in around.values() for entrant in three], epochs, seeds)
             lowest = {lane: min(three, key=lambda e: (self.gap(e, epochs, seeds), e.notch)) for lane, three in around.items()}
             moving = [lane for lane in moving if lowest[lane] != best[lane] and abs(lowest[lane].notch) < _FARTHEST]
@@ -162,14 +170,15 @@ class Race:
 
     def forget(self, kept: Iterable[Entrant]) -> None:
         """All runs but those of these and their neighbours."""
-        near = {entrant.moved(by) for entrant in kept for by in (-_COARSE, 0, _COARSE)}
+        near = {entrant.moved(by) for entrant in kept for by in range(-_COARSE, _COARSE + 1)}
         self._runs = {key: run for key, run in self._runs.items() if key[0] in near}
 
     def place(self, entrant: Entrant, epochs: int, seeds: int) -> Place:
         runs = [run for (other, _), run in self._runs.items() if other.lane == entrant.lane]
         spent = [seconds for run in runs for seconds in run.seconds]
         gaps = self.gaps(entrant, epochs, seeds)
-        return Place(entrant, epochs, self.gap(entrant, epochs, seeds), max(gaps), seeds, float(np.median(spent)))
+        seen = len(self._seeds(entrant, seeds))
+        return Place(entrant, epochs, self.gap(entrant, epochs, seeds), max(gaps), seen, float(np.median(spent)))
 
 
 def race(
@@ -183,7 +192,8 @@ def race(
     best = {("rr", b): Entrant("rr", b, first[b]) for b in sizes}
     seeds = SEEDS if track.affordable >= _PLENTY else 1
     standing, ladder, final = list(best), dict[tuple[Lane, int], Place](), list[Place]()
-    for rung, epochs in enumerate(EPOCHS):
+    rungs = [epochs for epochs in EPOCHS if epochs <= max(_SHORTEST, track.affordable / 5)]
+    for rung, epochs in enumerate(rungs):
         if epochs == _BALANCED_FROM:
             joining = {(_BALANCED, b): best[order, b]._replace(order=_BALANCED) for order, b in standing if b < problem.n}
             best |= joining
@@ -192,27 +202,27 @@ def race(
         places = {lane: track.place(best[lane], epochs, seeds) for lane in standing}
         ladder |= {(lane, epochs): place for lane, place in places.items()}
         standing.sort(key=lambda lane: places[lane].gap)
-        last = epochs == EPOCHS[-1]
+        last = epochs == rungs[-1]
         if last or any(places[lane].largest <= target for lane in standing):
             final = _finals(track, best, standing, epochs, target)
             ladder |= {(place.entrant.lane, epochs): place for place in final}
             if last or any(place.largest <= target for place in final):
                 break
-        share = track.affordable / len(EPOCHS) / (3 * seeds * (EPOCHS[rung + 1] - epochs))
+        share = track.affordable / len(rungs) / (3 * seeds * (rungs[rung + 1] - epochs))
         standing = standing[: max(_FEWEST, int(share))]
         track.forget(best[lane] for lane in standing)
     arrived = [place for place in final if place.largest <= target]
     winner = min(arrived or final, key=lambda place: weighed(place.entrant.order, place.gap))
-    rungs = sorted(ladder, key=lambda key: (key[0][0] != "rr", key[0][1], key[1]))
-    last_of = {lane: ladder[lane, epochs] for lane, epochs in rungs}
-    return Outcome(tuple(last_of.values()), tuple(ladder[key] for key in rungs), winner, bool(arrived), track.started, track.epochs)
+    found = sorted(ladder, key=lambda key: (key[0][0] != "rr", key[0][1], key[1]))
+    last_of = {lane: ladder[lane, epochs] for lane, epochs in found}
+    return Outcome(tuple(last_of.values()), tuple(ladder[key] for key in found), winner, bool(arrived), track.started, track.epochs)
 
 
 def _finals(track: Race, best: dict[Lane, Entrant], standing: Sequence[Lane], epochs: int, target: float) -> list[Place]:
     """The best few again, with finer steps and more seeds; among them the best in random orders."""
     seeds = max(1, min(MOST_SEEDS, int(track.affordable / (16 * epochs))))
     first = sorted(standing, key=lambda lane: max(track.gaps(best[lane], epochs, 1)) > target)  # those that seem to be there
-    few = first[: max(1, min(_FEWEST, int(track.affordable / (8 * seeds * epochs))))]
+    few = first[: max(1, min(_FINALISTS, int(track.affordable / (8 * seeds * epochs))))]
     if not any(order == "rr" for order, _ in few):
         few.append(next((lane for lane in standing if lane[0] == "rr"), ("rr", few[0][1])))
     track.climb(best, few, epochs, seeds, _COARSE)
