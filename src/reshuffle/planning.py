@@ -147,7 +147,7 @@ class Plan:
 
     def _shuffling(self) -> Iterator[str]:
         """What the order of the file and a buffer are worth."""
-        if self.advice is not None and self.promised.batch_size < self.n:
+        if self.advice is not None and self.advice.in_random_order.batch_size < self.n:
             file, random = self.advice.gap_in_file_order, self.advice.in_random_order.gap
             if file > _COSTS * random:
                 cost = f"ends at {factor(file / random)} times the gap of a random order" if file < inf else "diverges"
