@@ -95,6 +95,7 @@ def test_every_batch_size_has_a_place_in_random_orders(raced):
     problem, _, _, outcome = raced
     assert [p.entrant.batch_size for p in outcome.places if p.entrant.order == "rr"] == batch_grid(problem.n)
     assert {p.entrant.order for p in outcome.places} <= {"rr", "balanced"}
+    assert {p.epochs for p in outcome.places if p.entrant.order == "rr"} == {outcome.winner.epochs}
 
 
 def test_nothing_but_the_seed_decides(raced, monkeypatch):

@@ -134,14 +134,14 @@ def measured(report: Report) -> str:
     assert advice is not None
     there = [s for s in advice.settings if s.epochs == advice.epochs]
     gone = len({s.batch_size for s in advice.settings}) - len({s.batch_size for s in there})
-    worst = max((s for s in there if s.order == "rr"), key=lambda s: s.gap)
-    best = advice.in_random_order
-    told = compared(worst.gap, best.gap, "the gap", "less than the gap", "the gap")
+    random = [s for s in there if s.order == "rr"]
+    worst, best = max(random, key=lambda s: s.gap), advice.in_random_order
     dropped = f"; {counted(gone, 'batch size')} fell behind and stopped sooner" if gone else ""
-    return (
-        f"Each at its best step, in random orders batch size {worst.batch_size:,} ends at {told} of batch size "
-        f"{best.batch_size:,}{dropped}."
-    )
+    head = f"At its best step and in random orders batch size {best.batch_size:,} ends at {number(best.gap)}"
+    if worst == best:
+        return f"{head}{dropped}."
+    told = compared(worst.gap, best.gap, "that", "less than that", "that")
+    return f"{head}, batch size {worst.batch_size:,} at {told}{dropped}."
 
 
 def at_advised(report: Report) -> str:

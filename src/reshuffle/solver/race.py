@@ -200,16 +200,22 @@ def race(
             standing += joining
         track.climb(best, standing, epochs, seeds, _COARSE)
         places = {lane: track.place(best[lane], epochs, seeds) for lane in standing}
-        ladder |= {(lane, epochs): place for lane, place in places.items()}
-        standing.sort(key=lambda lane: places[lane].gap)
         last = epochs == rungs[-1]
         if last or any(places[lane].largest <= target for lane in standing):
+            late = [("rr", b) for b in sizes if ("rr", b) not in standing]
+            if track.affordable >= 3 * len(late) * epochs:  # an answer for every batch size after as many epochs
+                track.climb(best, late, epochs, 1, _COARSE)
+                places |= {lane: track.place(best[lane], epochs, 1) for lane in late}
+                standing += late
+        standing.sort(key=lambda lane: places[lane].gap)
+        ladder |= {(lane, epochs): place for lane, place in places.items()}
+        if last or any(place.largest <= target for place in places.values()):
             final = _finals(track, best, standing, epochs, target)
             ladder |= {(place.entrant.lane, epochs): place for place in final}
             if last or any(place.largest <= target for place in final):
                 break
         share = track.affordable / len(rungs) / (3 * seeds * (rungs[rung + 1] - epochs))
-        standing = standing[: max(_FEWEST, int(share))]
+        standing = _ahead(standing, max(_FEWEST, int(share)))
         track.forget(best[lane] for lane in standing)
     arrived = [place for place in final if place.largest <= target]
     winner = min(arrived or final, key=lambda place: weighed(place.entrant.order, place.gap))
@@ -222,12 +228,16 @@ def _finals(track: Race, best: dict[Lane, Entrant], standing: Sequence[Lane], ep
     """The best few again, with finer steps and more seeds; among them the best in random orders."""
     seeds = max(1, min(MOST_SEEDS, int(track.affordable / (16 * epochs))))
     first = sorted(standing, key=lambda lane: max(track.gaps(best[lane], epochs, 1)) > target)  # those that seem to be there
-    few = first[: max(1, min(_FINALISTS, int(track.affordable / (8 * seeds * epochs))))]
-    if not any(order == "rr" for order, _ in few):
-        few.append(next((lane for lane in standing if lane[0] == "rr"), ("rr", few[0][1])))
+    few = _ahead(first, max(1, min(_FINALISTS, int(track.affordable / (8 * seeds * epochs)))))
     track.climb(best, few, epochs, seeds, _COARSE)
     track.climb(best, few, epochs, seeds, _FINE)
     return [track.place(best[lane], epochs, seeds) for lane in few]
+
+
+def _ahead(ranked: Sequence[Lane], count: int) -> list[Lane]:
+    """The first of these and, if it is not among them, the first in random orders, which every loader knows."""
+    kept = list(ranked[:count])
+    return kept if any(order == "rr" for order, _ in kept) else [*kept, next(lane for lane in ranked if lane[0] == "rr")]
 
 
 def weighed(order: str, gap: float) -> float:
