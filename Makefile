@@ -31,6 +31,7 @@ bench: $(STAMP)  ## ratios against peers; each prints one JSON object
 	$(BIN)/python benchmarks/epochs.py
 	$(BIN)/python benchmarks/time_to_gap.py
 	$(BIN)/python benchmarks/orders.py
+	$(BIN)/python benchmarks/plan.py
 
 docs: $(DOCS)  ## the site, in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

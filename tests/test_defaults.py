@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reshuffle.defaults import loss_for
+from reshuffle.defaults import largest_against_rest, loss_for
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,10 @@ def test_the_loss_follows_the_labels(y, loss, why):
 def test_it_is_asked_where_the_labels_leave_it_open(y, complaint):
     with pytest.raises(ValueError, match=complaint):
         loss_for(None if y is None else np.asarray(y), "t")
+
+
+def test_of_several_classes_the_largest_stands_against_the_rest():
+    y, told = largest_against_rest(np.array([3.0, 1.0, 2.0, 3.0, 1.0, 3.0]))
+    assert y.tolist() == ["3", "the rest", "the rest", "3", "the rest", "3"]
+    assert told == "of 3 classes this is the largest, 3, against the rest: 3 of 6 rows"
+    assert largest_against_rest(np.array(["b", "a", "c"]))[0].tolist() == ["the rest", "a", "the rest"]  # the first of equals

@@ -9,9 +9,12 @@ from sklearn.datasets import load_breast_cancer
 
 import reshuffle as rs
 from reshuffle import theory
+from reshuffle.diagnostics import look_at
 from reshuffle.evidence import gather
 from reshuffle.orders import make_order
-from reshuffle.planning import batch_grid, survey
+from reshuffle.planning import recommend, survey, useless
+from reshuffle.solver.race import batch_grid
+from reshuffle.wording import count, number
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +61,8 @@ def test_the_recommendation_is_the_smallest_batch_near_the_fewest_evaluations_an
     plan = rs.plan(problem, eps=0.05)
     fewest = min(choice.evaluations for choice in plan.choices)
     near = [choice for choice in plan.choices if choice.evaluations <= 1.1 * fewest]
-    assert plan.recommended == near[0]
-    best, optimum = plan.recommended, theory.measure(problem)
+    assert plan.promised == near[0]
+    best, optimum = plan.promised, theory.measure(problem)
     run = rs.minimize(
         problem, batch_size=best.batch_size, step_size=best.step_size, epochs=best.epochs, evaluate_every=best.epochs,
         average=best.average,
@@ -75,7 +78,7 @@ def test_a_lipschitz_loss_is_planned_by_theorem_3():
     rng = np.random.default_rng(0)
     problem = rs.Problem(rng.standard_normal((60, 3)), rng.standard_normal(60), loss="absolute")
     plan = rs.plan(problem, eps=0.1)
-    best = plan.recommended
+    best = plan.promised
     assert best.step_size_limit is None
     c = rs.constants(problem, batch_size=best.batch_size, permutations=10)
     within = theory.within(c, make_order("rr", 60, 0))
@@ -86,7 +89,6 @@ def test_a_lipschitz_loss_is_planned_by_theorem_3():
     assert best.epochs == theory.epochs_for(0.1, 60, best.batch_size, gbar=gbar, distance=plan.distance)
     assert best.holds == theory.in_words(False, within.failure)
     assert (plan.prior_evaluations, plan.prior_work, plan.prior_exact) == (None, None, False)  # 60 rows are too few for Shamir's
-    assert "before" not in str(plan)
     with pytest.raises(ValueError, match="no theorem covers"):
         rs.plan(rs.Problem(problem.X, problem.y, loss="absolute", alpha=0.1))
 
@@ -141,7 +143,7 @@ def test_a_file_in_its_own_order_is_judged_by_that_order(real_file):
     optimum = theory.measure(problem)
 
     def ratio(problem):
-        best = rs.plan(problem, eps=1e-4, permutations=1, optimum=optimum).recommended
+        best = recommend(survey(problem, permutations=1, seed=0, optimum=optimum).choices(1e-4))
         return best.epochs_in_file_order / best.epochs
 
     assert ratio(problem) < 1.5
@@ -160,34 +162,80 @@ def test_it_says_what_the_order_of_the_file_and_a_buffer_are_worth():
         mean = optimum.sigma**2 * theory.variance_factor(problem.n, choice.batch_size)
         assert choice.discrepancy_in_file_order == pytest.approx(R / mean)
     assert plan.choices[-1].discrepancy_in_file_order is None
-    best = plan.recommended
+    best = plan.promised
     assert best.batch_size < problem.n
     smallest = rs.orders.smallest(problem, "buffer", batch_size=best.batch_size, optimum=optimum, measure=False)
     assert plan.smallest_buffer == smallest.parameter > 1
-    assert f"buffer       one of {smallest.parameter} rows costs at most 10 % more epochs than a random order" in str(plan)
-    assert "times a random order's" in str(plan)
-    kinked = rs.plan(problem.replace(loss="hinge", alpha=0.0), permutations=1)
+    assert f"buffer       one of {smallest.parameter} rows is promised at most 10 % more epochs than a random order" in str(plan)
+    assert plan.advice.gap_in_file_order > 5 * plan.advice.in_random_order.gap
+    assert "times the gap of a random order: shuffle" in str(plan)
+    kinked = rs.plan(problem.take(np.arange(0, 3000, 30)).replace(loss="hinge", alpha=0.0), eps=0.1, permutations=1)
     assert kinked.smallest_buffer is None
     assert {choice.discrepancy_in_file_order for choice in kinked.choices} == {None}
     assert "buffer" not in str(kinked)
 
 
-def test_it_is_short_and_json(scaled):
-    plan = rs.plan(rs.Problem(*scaled, alpha=1e-2))
-    best = plan.recommended
-    lines = str(plan).splitlines()
+def test_it_says_first_what_to_do_and_what_that_reached_then_what_is_promised(scaled):
+    plan = rs.plan(rs.Problem(*scaled, alpha=1e-2), tol=1e-2)
+    lines, advice, best = str(plan).splitlines(), plan.advice, plan.promised
     assert len(lines) <= 12
-    assert lines[0].startswith(f"train with   batch size {best.batch_size}, step size")
-    assert lines[2].strip() == f"{best.holds} (Theorem {best.theorem})"
-    assert f"for certain after {best.epochs_in_file_order} epochs (Theorem {best.theorem_in_file_order})" in str(plan)
-    assert f"before       {plan.prior_evaluations:.3g} evaluations by Mishchenko, Khaled, Richtárik 2020" in str(plan)
+    assert lines[0].startswith("do           ")
+    assert f"step size {number(advice.step_size)}, " in lines[0]
+    assert lines[0].endswith(f"{advice.epochs} epochs; keep the last iterate")
+    assert lines[1].startswith(f"reached      f - min f = {number(advice.gap)}, ")
+    assert "of what there is to gain (asked for: " in lines[1]
+    assert f"certified: at most {advice.certified_gap:.3g}" in lines[2]
+    [promised] = [k for k, line in enumerate(lines) if line.startswith("promised")]
+    assert lines[promised].startswith(f"promised     f - min f <= {plan.eps:.3g} after {best.epochs} epochs at batch size ")
+    assert lines[promised + 1].strip() == f"{best.holds}, whatever data has these constants (Theorem {best.theorem})"
     again = json.loads(json.dumps(plan.to_dict()))
-    assert again["recommended"]["batch_size"] == best.batch_size
-    assert again["order"] == "rr"
+    assert again["promised"]["batch_size"] == best.batch_size
+    assert again["advice"]["batch_size"] == advice.batch_size
+
+
+def test_eps_is_relative_to_what_there_is_to_gain_unless_it_is_named(scaled):
+    problem = rs.Problem(*scaled, alpha=1e-1)
+    optimum = theory.measure(problem)
+    gain = np.log(2) - optimum.f  # without an intercept the best constant prediction is zero
+    plan = rs.plan(problem, tol=0.05, permutations=1, optimum=optimum)
+    assert plan.gain == pytest.approx(gain, rel=1e-9)
+    assert plan.eps == pytest.approx(0.05 * gain, rel=1e-9)
+    assert plan.advice.gap <= plan.eps
+    assert rs.plan(problem, permutations=1, optimum=optimum).eps == pytest.approx(1e-3 * gain, rel=1e-9)
+    named = rs.plan(problem, eps=plan.eps, permutations=1, optimum=optimum)
+    assert (named.eps, named.advice, named.promised) == (plan.eps, plan.advice, plan.promised)
+
+
+def test_a_promise_of_more_than_a_million_epochs_is_no_promise_and_says_why(scaled):
+    X, y = scaled
+    rng = np.random.default_rng(0)
+    conditioned = rs.Problem(X, y, alpha=1e-7, fit_intercept=True)
+    wide = rs.Problem(X * np.logspace(0, 4, X.shape[1]), y, alpha=1e-2)
+    noisy = rs.Problem(rng.standard_normal((400, 2)), 100.0 * rng.standard_normal(400), loss="squared", fit_intercept=True)
+    for problem, eps, batch, why in (
+        (conditioned, 1e-6, -1, "(conditioning)"),
+        (wide, 1e-3, 0, "scale them"),
+        (noisy, 1e-8, 0, "(noise)"),
+    ):
+        found = survey(problem, permutations=1, seed=0)
+        choice = found.choices(eps)[batch]
+        assert choice.epochs > 1_000_000
+        assert useless(found, choice, eps).startswith(f"theorems ask for {count(choice.epochs)} epochs, as ")
+        assert why in useless(found, choice, eps)
+    assert found.choices(10.0)[0].epochs <= 1_000_000
+    assert useless(found, found.choices(10.0)[0], 10.0) is None
+    plan = rs.plan(rs.Problem(X[:60], y[:60], alpha=1e-7), eps=1e-7, permutations=1)
+    assert f"promised     no useful promise: {plan.useless}\n" in f"{plan}\n"
+
+
+def test_what_was_not_reached_is_said(scaled):
+    plan = rs.plan(rs.Problem(scaled[0][:40], scaled[1][:40], alpha=1e-6), tol=1e-12, permutations=1)
+    assert not plan.advice.reached
+    assert str(plan).splitlines()[1].endswith("the least of all that was tried in 96 epochs")
 
 
 def warnings_of(X, y, names=None):
-    return " | ".join(rs.plan(rs.Problem(X, y, alpha=0.1), permutations=1, feature_names=names).warnings)
+    return " | ".join(look_at(rs.Problem(X, y, alpha=0.1), batch_size=1, epochs=10**6, eps=1e-3, feature_names=names))
 
 
 def test_warnings_name_what_the_data_calls_for():
@@ -208,12 +256,12 @@ def test_warnings_name_what_the_data_calls_for():
     constant = np.column_stack([X, np.ones(400), np.zeros(400)])
     for data in (constant, sp.csr_array(constant)):
         assert "2 features are constant (4, 5, from 0)" in warnings_of(data, y)
-    assert "the labels are sorted in the file" in warnings_of(X, np.sort(y))
 
 
 def test_data_of_zeros_is_planned_at_once():
     plan = rs.plan(rs.Problem(np.zeros((4, 2)), [0, 1, 0, 1]))
-    assert (plan.recommended.epochs, plan.distance) == (1, 0.0)
+    assert (plan.promised.epochs, plan.distance, plan.advice) == (1, 0.0, None)
+    assert "already a minimum" in str(plan)
 
 
 def test_mistakes_are_named(scaled):
@@ -221,6 +269,8 @@ def test_mistakes_are_named(scaled):
     for eps in (0.0, -1.0, float("nan")):
         with pytest.raises(ValueError, match="eps="):
             rs.plan(problem, eps=eps)
+        with pytest.raises(ValueError, match="tol="):
+            rs.plan(problem, tol=eps)
     with pytest.raises(ValueError, match="permutations=0"):
         rs.plan(problem, permutations=0)
     with pytest.raises(ValueError, match="has constants but no values"):

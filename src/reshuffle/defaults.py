@@ -10,8 +10,12 @@ ALPHA = 1e-4
 
 INTERCEPT = True
 
+#: The gap that plans are for, relative to what there is to gain, f of the best constant prediction - min f.
+TOL = 1e-3
+
 #: Whole numbers with more distinct values than this may be amounts as well as classes.
 MOST_CLASSES = 20
+_REST = "the rest"
 #: Nobody trains one classifier for each of more words by accident.
 MOST_WORDS = 100
 
@@ -43,6 +47,19 @@ def loss_for(y: Any, name: str) -> tuple[str, str]:
             f"say --loss logistic for that many classes, or name another column with --target"
         )
     return "logistic", f"the labels are {count} classes"
+
+
+def largest_against_rest(y: Any) -> tuple[Any, str]:
+    """Labels of the largest of several classes against the rest, and in words which that is. All classes share the data, and so the
+    constants; one of them is enough to choose a batch size and a step by.
+    """
+    import numpy as np
+
+    labels, counts = np.unique(y, return_counts=True)
+    largest = int(np.argmax(counts))
+    name = _short(labels.tolist()[largest])
+    told = f"of {labels.size} classes this is the largest, {name}, against the rest: {counts[largest]} of {y.size} rows"
+    return np.where(y == labels[largest], name, _REST), told
 
 
 def _short(label: Any) -> str:

@@ -1,4 +1,4 @@
-"""What about the data itself calls for a warning: rows and features that outweigh the others, repeats, constants, sorted labels."""
+"""What about the data itself calls for a warning: rows and features that outweigh the others, repeats, constants."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,7 +20,6 @@ def look_at(problem: Problem, *, batch_size: int, epochs: int, eps: float, featu
     yield from heavy_features(problem, batch_size, epochs, eps, feature_names)
     yield from repeated_rows(problem)
     yield from constant_features(problem, feature_names)
-    yield from sorted_labels(problem)
 
 
 def heavy_rows(problem: Problem) -> Iterator[str]:
@@ -71,16 +70,6 @@ def constant_features(problem: Problem, names: Sequence[str] | None) -> Iterator
     if constant.size and problem.n > 1:
         shown = ", ".join(_named(int(column), names) for column in constant[:5])
         yield f"{constant.size} features are constant ({shown}{', ...' if constant.size > 5 else ''}, from 0); drop them"
-
-
-def sorted_labels(problem: Problem) -> Iterator[str]:
-    """The labels of neighbours in the file are much closer than those of rows drawn at random."""
-    if problem.n < 20:
-        return
-    y = problem.labels
-    apart = np.abs(y - np.random.default_rng(0).permutation(y)).mean()
-    if apart > 0.0 and np.abs(np.diff(y)).mean() <= 0.3 * apart:
-        yield "the labels are sorted in the file; its own order is a poor one to train in"
 
 
 def _named(column: int, names: Sequence[str] | None) -> str:

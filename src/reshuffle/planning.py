@@ -1,25 +1,29 @@
-"""Which batch size, which step size, does the order matter, how many epochs: constants + theory -> a recommendation, with reasons.
+"""Which batch size, which step size, which order, how many epochs: what to do, measured, and beside it what is promised.
 
-Constants for batch sizes 1, 2, 4, ..., n share what they can; D and sigma* come from solving the problem once. For every batch size
-the theorems then say how many gradient evaluations bring f - min f to eps; the smallest batch within 10 % of the best is taken.
+What to do is what won a race on the data (`advising`). For the promise, constants for batch sizes 1, 2, 4, ..., n share what they
+can; D and sigma* come from solving the problem once. For every batch size the theorems then say how many gradient evaluations bring
+f - min f to eps; the smallest batch within 10 % of the best is taken.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
-from math import nan
+from math import inf, nan
 from typing import Any
 
 import numpy as np
 
 from reshuffle import __version__
+from reshuffle.advising import Advice, Setting, advise, gain_of
 from reshuffle.assessment.study import WITHIN, Study
+from reshuffle.defaults import TOL
 from reshuffle.diagnostics import look_at
 from reshuffle.optimum import Optimum, measure
-from reshuffle.orders import Order, describe, make_order
+from reshuffle.orders import Order, make_order
 from reshuffle.orders.prefixes import from_prefixes
 from reshuffle.problem import Problem
 from reshuffle.records import finite
+from reshuffle.solver.race import batch_grid
 from reshuffle.spectral import as_lipschitz, constants_by_batch_size
 from reshuffle.theory import (
     EPOCHS,
@@ -37,9 +41,12 @@ from reshuffle.theory import (
 )
 from reshuffle.validation import renamed, whole_number
 from reshuffle.vectors import Vector
-from reshuffle.wording import factor
+from reshuffle.wording import compared, count, counted, factor, number, percent
 
+MOST_EPOCHS = 1_000_000  #: a promise that takes more is of no use to anybody
 _WITHIN = 1.1
+_APART = 30.0  # times the median size of a feature: a ratio that scaling removes
+_COSTS = 2.0  # times the gap of a random order, from which on the order of the file is said to cost something
 #: The point that a promise is about, by the name of the average.
 KEPT = {"epoch": "the average of the epochs", "weighted": "the weighted average", "last": "the last iterate"}
 
@@ -69,15 +76,18 @@ class Choice:
 
 @dataclass(frozen=True)
 class Plan:
-    """The recommendation and what it rests on."""
+    """What to do and what it reached, what is promised, and what both rest on."""
 
     n: int  #: samples
     d: int  #: features
     loss: str  #: as text, with its parameter
     alpha: float
     eps: float  #: the gap f - min f to reach
-    choices: tuple[Choice, ...]  #: one for each batch size 1, 2, 4, ..., n
-    recommended: Choice  #: the smallest batch size within 10 % of the fewest evaluations
+    gain: float  #: what there is to gain: f of the best constant prediction - min f
+    advice: Advice | None  #: what to do, measured; None where training starts at a minimum
+    choices: tuple[Choice, ...]  #: what is promised, for each batch size 1, 2, 4, ..., n
+    promised: Choice  #: the smallest batch size within 10 % of the fewest evaluations
+    useless: str | None  #: why so late a promise is of no use, and what would change it; None where it is of use
     smallest_buffer: (
         int | None
     )  #: rows of a shuffle buffer that costs at most 10 % more epochs than random orders, whatever the eps
@@ -95,51 +105,67 @@ class Plan:
 
     l2 = property(lambda self: renamed("l2", "alpha", self.alpha, 0.0), doc="What `alpha` was called.")
 
-    @property
-    def order(self) -> str:
-        """Random reshuffling, which the recommendation is about."""
-        return "rr"
-
     def to_dict(self) -> dict[str, Any]:
         """Every number, ready for JSON: what is not finite becomes None."""
-        return {name: finite(value) for name, value in {**asdict(self), "order": self.order}.items()}
+        advice = None if self.advice is None else self.advice.to_dict()
+        return {name: finite(value) for name, value in {**asdict(self), "advice": advice}.items()}
 
     def __str__(self) -> str:
-        best, first = self.recommended, self.choices[0]
-        evaluations = f"{best.evaluations:.3g} gradient evaluations"
-        lines = [
-            f"train with   batch size {best.batch_size}, step size {best.step_size:.4g}, {describe(self.order)}",
-            f"promised     f - min f <= {self.eps:g} after {best.epochs} epochs ({evaluations}) for {KEPT[best.average]},",
-            f"             {best.holds} (Theorem {best.theorem})",
-            f"why          batch size 1 would need {first.evaluations / best.evaluations:.2f} times the evaluations "
-            f"(constants at most {first.hat:.4g} and {first.til:.4g}, here {best.hat:.4g} and {best.til:.4g})",
-            f"batches      up to {self.proportional_up_to}, b samples at a time need b times fewer updates than one",
-            f"order        in {describe('ig')}, the same is promised for certain after {best.epochs_in_file_order} epochs "
-            f"(Theorem {best.theorem_in_file_order})",
-            *self._shuffling(),
-            f"with L       {best.textbook_epochs} epochs by the best theorem, were L (or G) all it knew of the data",
-        ]
-        if self.prior_evaluations is not None:
-            about = "" if self.prior_exact else "about "
-            lines.append(f"before       {about}{self.prior_evaluations:.3g} evaluations by {self.prior_work} (batch size 1)")
-        lines += [
-            f"full batch   {self.full_gradient_evaluations:.3g} evaluations by full gradients and their own guarantee",
-            f"measured     D = {self.distance:.4g}; constants {best.measured_hat:.4g} and {best.measured_til:.4g} on average over "
-            f"{self.permutations} random orders, seed {self.seed}",
-        ]
+        lines = [*self._advised(), *self._promised(), *self._shuffling()]
         lines += [f"warning      {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
+    def _advised(self) -> Iterator[str]:
+        advice = self.advice
+        if advice is None:
+            yield "do           nothing: x = 0, where training starts, is already a minimum"
+            return
+        yield f"do           {in_words_of(advice)}, {counted(advice.epochs, 'epoch')}; keep the last iterate"
+        asked = f"asked for: {number(self.eps)}, {percent(self.eps / self.gain)}"
+        done = "" if advice.reached else f", the least of all that was tried in {counted(advice.epochs, 'epoch')}"
+        share = f"{percent(advice.relative_gap)} of what there is to gain"
+        yield f"reached      f - min f = {number(advice.gap)}, {share} ({asked}){done}"
+        certified = (
+            "no certificate without alpha" if advice.certified_gap is None else f"certified: at most {advice.certified_gap:.3g}"
+        )
+        rows = "" if advice.rows == self.n else f", first on a sample of {advice.rows:,} rows"
+        raced = f"{counted(advice.runs, 'run')} of {counted(len(self.choices), 'batch size')} raced{rows}"
+        yield f"             in {advice.seconds:.2g} s of training here; {certified}; {raced}"
+        other = advice.in_random_order
+        if advice.order != other.order:
+            more = compared(other.gap, advice.mean_gap, "that gap", "less than that gap", "that gap")
+            yield f"random order {in_words_of(other)}, as many epochs: {more} on average over orders"
+
+    def _promised(self) -> Iterator[str]:
+        best = self.promised
+        if self.useless is not None:
+            yield f"promised     no useful promise: {self.useless}"
+            return
+        how = f"at batch size {best.batch_size} and step size {best.step_size:.4g}"
+        yield f"promised     f - min f <= {self.eps:.3g} after {best.epochs} epochs {how}, for {KEPT[best.average]},"
+        yield f"             {best.holds}, whatever data has these constants (Theorem {best.theorem})"
+
     def _shuffling(self) -> Iterator[str]:
         """What the order of the file and a buffer are worth."""
-        ratio = self.recommended.discrepancy_in_file_order
-        if ratio is not None:
-            yield f"             its discrepancy is {factor(ratio)} times a random order's"
+        if self.advice is not None and self.advice.in_random_order.batch_size < self.n:
+            file, random = self.advice.gap_in_file_order, self.advice.in_random_order.gap
+            if file > _COSTS * random:
+                cost = f"ends at {factor(file / random)} times the gap of a random order" if file < inf else "diverges"
+                yield f"file order   {cost}: shuffle"
+            else:
+                yield "file order   ends as low as a random order here"
         if self.smallest_buffer == 1:
-            yield "buffer       none is needed: the order of the file will do for any eps"
+            yield "buffer       none is needed: the order of the file will do for any eps, as promises go"
         elif self.smallest_buffer is not None:
             more = f"{100 * (WITHIN - 1):.3g} % more epochs than a random order, for any eps"
-            yield f"buffer       one of {self.smallest_buffer} rows costs at most {more}"
+            yield f"buffer       one of {self.smallest_buffer} rows is promised at most {more}"
+
+
+def in_words_of(setting: Advice | Setting) -> str:
+    """The batch size, step and order, for people."""
+    rows = "one row at a time" if setting.batch_size == 1 else f"batches of {setting.batch_size:,} rows"
+    order = "each epoch ordered by the one before (balanced)" if setting.order == "balanced" else "a new random order each epoch"
+    return f"{rows}, step size {number(setting.step_size)}, {order}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,26 +257,36 @@ class Survey:
 def plan(
     problem: Problem,
     *,
-    eps: float = 1e-3,
-    permutations: int = 10,
+    eps: float | None = None,
+    tol: float = TOL,
+    permutations: int = 3,
     seed: int = 0,
     optimum: Optimum | None = None,
     feature_names: Sequence[str] | None = None,
 ) -> Plan:
-    """How to train on this data, by the theorems: see `Plan`.
+    """How to train on this data: what to do, measured, and what is promised: see `Plan`.
 
-    eps : the gap f - min f to reach.
+    eps : the gap f - min f to reach, if it is to be named as such.
+    tol : the same relative to what there is to gain, f of the best constant prediction - min f; for where no eps is given.
     permutations : random orders that the constants are measured over, for each batch size.
+    seed : of the orders, in the race as in the constants.
     optimum : what `theory.measure(problem)` returns; measured if not given.
     feature_names : names of the columns, for the warnings; those of the problem if not given.
     """
-    check_eps(eps)
-    return plan_from(survey(problem, permutations=permutations, seed=seed, optimum=optimum), eps=eps, feature_names=feature_names)
+    check_accuracy(eps, tol)
+    found = survey(problem, permutations=permutations, seed=seed, optimum=optimum)
+    return plan_from(found, eps=eps_for(found, eps, tol), feature_names=feature_names)
 
 
-def check_eps(eps: float) -> None:
-    if not 0.0 < eps < float("inf"):
-        raise ValueError(f"eps={eps!r} must be a positive number")
+def check_accuracy(eps: float | None, tol: float) -> None:
+    for name, value in {"eps": eps, "tol": tol}.items():
+        if value is not None and not 0.0 < value < float("inf"):
+            raise ValueError(f"{name}={value!r} must be a positive number")
+
+
+def eps_for(found: "Survey", eps: float | None, tol: float) -> float:
+    """The gap that is meant."""
+    return tol * gain_of(found.problem, found.optimum) if eps is None else eps
 
 
 def survey(problem: Problem, *, permutations: int, seed: int, optimum: Optimum | None = None) -> Survey:
@@ -272,15 +308,19 @@ def plan_from(found: Survey, *, eps: float, feature_names: Sequence[str] | None 
     problem, choices = found.problem, found.choices(eps)
     best, prior = recommend(choices), found.prior(eps)
     names = problem.feature_names if feature_names is None else feature_names
-    warnings = look_at(problem, batch_size=best.batch_size, epochs=best.epochs, eps=eps, feature_names=names)
+    advice = advise(problem, found.optimum, eps, seed=found.seed)
+    warnings = [*look_at(problem, batch_size=best.batch_size, epochs=best.epochs, eps=eps, feature_names=names)]
     return Plan(
         n=problem.n,
         d=problem.d,
         loss=str(problem.loss),
         alpha=problem.alpha,
         eps=eps,
+        gain=gain_of(problem, found.optimum),
+        advice=advice,
         choices=choices,
-        recommended=best,
+        promised=best,
+        useless=useless(found, best, eps),
         smallest_buffer=found.smallest_buffer(best.batch_size),
         proportional_up_to=_proportional(choices),
         full_gradient_evaluations=found.full_gradient_evaluations(eps),
@@ -295,15 +335,26 @@ def plan_from(found: Survey, *, eps: float, feature_names: Sequence[str] | None 
     )
 
 
+def useless(found: Survey, best: Choice, eps: float) -> str | None:
+    """Why a promise takes more epochs than anybody has, and what would change it."""
+    if best.epochs <= MOST_EPOCHS:
+        return None
+    head = f"theorems ask for {count(best.epochs)} epochs, as"
+    squares = found.problem.squared_column_norms()
+    positive = squares[squares > 0.0]
+    if positive.size > 1 and float(positive.max()) > _APART**2 * float(np.median(positive)):
+        return f"{head} the features differ in size by orders of magnitude; scale them"
+    facts = found.facts(best.batch_size)
+    still = shortest(found.theorems, replace(facts, sigma=0.0, dual_norm=0.0, discrepancy=0.0), eps)
+    if still.epochs < 0.1 * best.epochs:
+        return f"{head} gradients of single rows are far from zero at the optimum (noise); a larger batch or eps would help"
+    return f"{head} the optimum lies far out where the data hardly shows it (conditioning); a larger alpha or eps would help"
+
+
 def recommend(choices: Sequence[Choice]) -> Choice:
     """The smallest batch within 10 % of the fewest evaluations."""
     fewest = min(choice.evaluations for choice in choices)
     return next(choice for choice in choices if choice.evaluations <= _WITHIN * fewest)
-
-
-def batch_grid(n: int) -> list[int]:
-    """1, 2, 4, ... and n."""
-    return sorted({2**k for k in range(n.bit_length()) if 2**k <= n} | {n})
 
 
 def _proportional(choices: tuple[Choice, ...]) -> int:

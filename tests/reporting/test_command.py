@@ -29,7 +29,7 @@ def test_it_writes_one_file_under_six_megabytes_and_prints_its_path(tmp_path):
     assert text.count("plotly.js v") == 1
     assert (
         "The same page again: <code>reshuffle report diabetes --loss squared --alpha 0.0001 --intercept --eps 10.0 "
-        "--permutations 10</code>" in text
+        "--permutations 3</code>" in text
     )
 
 
@@ -40,6 +40,7 @@ def test_it_writes_one_file_under_six_megabytes_and_prints_its_path(tmp_path):
         ({"output": "."}, "output '.' is a folder; name a file in it"),
         ({"eps": 0.0}, "eps=0.0 must be a positive number"),
         ({"eps": float("nan")}, "eps=nan must be a positive number"),
+        ({"tol": -1.0}, "tol=-1.0 must be a positive number"),
         ({"permutations": 0}, "permutations=0"),
         ({"seed": -1}, "seed=-1"),
         ({"loss": "unit"}, "loss='unit' has constants but no values"),
@@ -48,7 +49,15 @@ def test_it_writes_one_file_under_six_megabytes_and_prints_its_path(tmp_path):
     ],
 )
 def test_mistakes_are_named_before_any_work(tmp_path, arguments, complaint):
-    fine = {"output": tmp_path / "report.html", "loss": "logistic", "alpha": 0.0, "eps": 0.1, "permutations": 1, "seed": 0}
+    fine = {
+        "output": tmp_path / "report.html",
+        "loss": "logistic",
+        "alpha": 0.0,
+        "eps": 0.1,
+        "tol": 0.1,
+        "permutations": 1,
+        "seed": 0,
+    }
     check_before_work(**fine)
     with pytest.raises(ValueError, match=re.escape(complaint)):
         check_before_work(**{**fine, **arguments})

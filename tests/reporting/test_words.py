@@ -6,7 +6,7 @@ import pytest
 
 from reshuffle.reporting import sentences
 from reshuffle.reporting.figures import figures
-from reshuffle.reporting.recommendation import again, card, cards, practical
+from reshuffle.reporting.recommendation import again, card, cards
 from reshuffle.wording import compared, count, counted, factor, number, percent
 
 
@@ -118,22 +118,22 @@ def test_the_sentence_on_epochs(report):
     plan = report.plan
     first = replace(plan.choices[0], batch_size=1, epochs=300, epochs_in_file_order=900)
     best = replace(first, batch_size=8, epochs=100, epochs_in_file_order=50)
-    said = sentences.epochs_by_batch(replace(report, plan=replace(plan, recommended=best, choices=(first, best), eps=0.01)))
+    said = sentences.epochs_by_batch(replace(report, plan=replace(plan, promised=best, choices=(first, best), eps=0.01)))
     assert said == (
         "To promise f − min f ≤ 0.01, batch size 8 takes 100 epochs; batch size 1 takes 3 times as many, and the order of the file "
         "2 times fewer."
     )
-    said = sentences.epochs_by_batch(replace(report, plan=replace(plan, recommended=first, choices=(first, best), eps=0.01)))
+    said = sentences.epochs_by_batch(replace(report, plan=replace(plan, promised=first, choices=(first, best), eps=0.01)))
     assert said == (
         "To promise f − min f ≤ 0.01, batch size 1 takes 300 epochs, and no larger batch takes much fewer, and the order of the "
         "file 3 times as many."
     )
     whole = replace(best, batch_size=plan.n, epochs=1)
-    said = sentences.epochs_by_batch(replace(report, plan=replace(plan, recommended=whole, choices=(first, whole), eps=0.01)))
+    said = sentences.epochs_by_batch(replace(report, plan=replace(plan, promised=whole, choices=(first, whole), eps=0.01)))
     assert said == f"To promise f − min f ≤ 0.01, batch size {plan.n} takes 1 epoch; batch size 1 takes 300 times as many."
 
 
-def with_run(report, theory=(0.1, 2.0, 8.0), practical=(0.01, 0.01, 0.01, 0.01), multiple=64, diverged=()):
+def with_run(report, theory=(0.1, 2.0, 8.0), advised=(0.01, 0.01, 0.01, 0.01), diverged=()):
     run = report.convergence
     gap, bound, prior = theory
     first = replace(
@@ -144,9 +144,11 @@ def with_run(report, theory=(0.1, 2.0, 8.0), practical=(0.01, 0.01, 0.01, 0.01),
     )
     last = tuple(
         replace(curve, gaps=(reached,), diverged=curve.order in diverged)
-        for curve, reached in zip(run.at_practical, practical, strict=True)
+        for curve, reached in zip(run.at_advised, advised, strict=True)
     )
-    return replace(report, convergence=replace(run, at_theory=(first, *run.at_theory[1:]), at_practical=last, multiple=multiple))
+    plan = replace(report.plan, advice=replace(report.plan.advice, order="rr", epochs=30))
+    changed = replace(run, at_theory=(first, *run.at_theory[1:]), at_advised=last, multiple=64.0)
+    return replace(report, plan=plan, convergence=changed)
 
 
 def test_the_sentence_on_runs_at_the_step_of_the_theory(report):
@@ -162,44 +164,41 @@ def test_the_sentence_on_runs_at_the_step_of_the_theory(report):
     assert sentences.at_theory(with_run(report, (None, 2.0, 8.0))) == f"{head}has reached the minimum, as closely as that is known."
 
 
-def test_the_sentence_on_runs_at_the_practical_step(report):
-    said = sentences.at_practical
-    head = "At 64 times the step of the theory, 30 epochs reach a gap of 0.01, 10 times below the step of the theory"
+def test_the_sentence_on_runs_at_the_advised_step(report):
+    said = sentences.at_advised
+    head = "At the advised step, 64 times the theory’s, a new random order each epoch reaches a gap of 0.01 in 30 epochs"
     assert said(with_run(report)) == f"{head}; the other orders end as low."
-    assert said(with_run(report, practical=(0.01, 0.03, 0.005, 0.001))) == (
-        f"{head}; one random order for all epochs ends 3 times higher, the order of the file ends 2 times lower and an order that "
-        "each epoch makes for the next ends 10 times lower."
-    )
     made = "an order that each epoch makes for the next"
-    assert said(with_run(report, practical=(0.01, 0.03, None, 0.01), diverged=("ig",))).endswith(
+    assert said(with_run(report, advised=(0.01, 0.03, 0.005, 0.001))) == (
+        f"{head}; one random order for all epochs ends 3 times higher, the order of the file ends 2 times lower and {made} ends 10 "
+        "times lower."
+    )
+    assert said(with_run(report, advised=(0.01, 0.03, None, 0.01), diverged=("ig",))).endswith(
         f"one random order for all epochs ends 3 times higher, the order of the file diverges and {made} ends as low."
     )
-    assert said(with_run(report, practical=(0.01, None, 0.01, None))).endswith(
-        f"; one random order for all epochs reaches the minimum, the order of the file ends as low and {made} reaches the minimum."
-    )
-    assert said(with_run(report, practical=(None, 0.2, None, 0.3))).endswith(
-        "30 epochs reach the minimum, as closely as that is known; one random order for all epochs ends at 0.2, the order of the "
-        f"file reaches the minimum and {made} ends at 0.3."
-    )
-    assert said(with_run(report, (0.01, 2.0, 8.0), multiple=1)) == (
-        "No larger step than the theory's did better without rising above the start; with it, 30 epochs reach a gap of 0.01; the "
-        "other orders end as low."
+    assert said(with_run(report, advised=(None, 0.2, None, 0.3))).endswith(
+        "reaches the minimum, as closely as that is known in 30 epochs; one random order for all epochs ends at 0.2, the order of "
+        f"the file reaches the minimum and {made} ends at 0.3."
     )
 
 
-def test_cards_in_every_case(report):
+def with_choice(accuracy, k, **changes):
+    choices = list(accuracy.choices)
+    choices[k] = replace(choices[k], **changes)
+    return replace(accuracy, choices=tuple(choices))
+
+
+def test_promises_in_every_case(report):
     accuracy = report.accuracies[report.selected]
-    option = accuracy.choices[3]
-    one = card(report, accuracy, accuracy.choices[0])
-    assert one["headline"].startswith("Train with one row at a time, step size ")
-    whole = card(report, accuracy, accuracy.choices[-1])
-    assert whole["headline"].startswith("Train on all rows at once with step size ")
+    k = 3 if accuracy.promised != 3 else 2
+    option = accuracy.choices[k]
+    whole = card(report, accuracy, len(accuracy.choices) - 1)
     assert whole["order_matters"] == "The order does not matter: every step sees all rows."
     assert "on average" not in whole["promise"]
-    assert ", for certain: the training loss is within" in whole["promise"]
-    assert f"(Theorem {option.theorem})" in card(report, accuracy, option)["promise"]
-    choice = replace(option, step_size=4.0, epochs=100, epochs_in_file_order=250)
-    told = card(report, accuracy, replace(choice, textbook_step=2.0, textbook_epochs=300))
+    assert ", for certain, whatever data has these constants: the training loss is within" in whole["promise"]
+    assert f"(Theorem {option.theorem})" in card(report, accuracy, k)["promise"]
+    chosen = {"step_size": 4.0, "epochs": 100, "epochs_in_file_order": 250, "textbook_step": 2.0, "textbook_epochs": 300}
+    told = card(report, with_choice(accuracy, k, **chosen), k)
     assert told["textbook"] == (
         "The step is 2 times as large as the textbook step, which knows the data only by its largest row; the same promise takes 3 "
         "times fewer epochs."
@@ -209,28 +208,62 @@ def test_cards_in_every_case(report):
         (40.0, "; its discrepancy is 40 times that of a random order"),
         (1.0, "; its discrepancy is that of a random order"),
     ):
-        order = card(report, accuracy, replace(choice, discrepancy_in_file_order=ratio))["order_matters"]
+        order = card(report, with_choice(accuracy, k, **chosen, discrepancy_in_file_order=ratio), k)["order_matters"]
         assert order == f"In the order of the file the same promise takes 2.5 times as many epochs{noise}."
-    same = card(report, accuracy, replace(choice, textbook_step=4.0, textbook_epochs=100))
+    same = card(report, with_choice(accuracy, k, **{**chosen, "textbook_step": 4.0, "textbook_epochs": 100}), k)
     assert same["textbook"] == "The textbook step, which knows the data only by its largest row, is the same here."
     assert "and earlier theory (Mishchenko, Khaled, Richtárik 2020, batch size 1) after " in told["evaluations"]
-    kinked = card(replace(report, smooth=False), replace(accuracy, prior_evaluations=None), option)
+    kinked = card(replace(report, smooth=False), replace(accuracy, prior_evaluations=None), k)
     assert "earlier theory" not in kinked["evaluations"]
     assert "the subgradient method promises the same after " in kinked["evaluations"]
-    weighted = card(report, accuracy, replace(option, average="weighted"))
-    assert weighted["command"].endswith(" --average weighted")
+    weighted = card(report, with_choice(accuracy, k, average="weighted"), k)
+    assert weighted["promised_command"].endswith(" --average weighted")
     assert weighted["promise"].startswith("Promised for the weighted average after ")
-    assert "The plan takes batch size" in one["batch_choice"]
-    first = replace(accuracy, recommended=0)
-    assert card(report, first, first.choices[0])["batch_choice"] == "No larger batch needs much less work for the same promise."
+    assert f"Batch size {accuracy.choices[accuracy.promised].batch_size} has the best promise" in told["batch_choice"]
+    first = replace(accuracy, promised=0)
+    assert card(report, first, 0)["batch_choice"] == "No larger batch needs much less work for the same promise."
+    late = card(report, with_choice(accuracy, k, epochs=5 * 10**9), k)
+    assert late["promise"] == "No useful promise: it would take 5 billion epochs."
+    assert f"--step-size {option.step_size!r}" in card(report, accuracy, k)["promised_command"]
+
+
+def test_advice_in_every_case(report):
+    accuracy, advice = report.accuracies[report.selected], report.plan.advice
+    mine = card(report, accuracy, accuracy.advised)
+    assert mine["batch"] == f"{advice.batch_size:,}"
+    assert mine["step"] == number(advice.step_size)
+    assert mine["epochs"] == count(advice.epochs)
+    assert f"within {number(advice.gap)} of its minimum, {percent(advice.relative_gap)} of what there is to gain" in mine["reached"]
+    assert f"Certified: within {number(advice.certified_gap)}." in mine["reached"]
+    assert card(report, accuracy, 0)["headline"].startswith("Train with one row at a time and step size ")
+    assert card(report, accuracy, len(accuracy.choices) - 1)["headline"].startswith("Train on all rows at once with step size ")
+    k = 0 if accuracy.advised != 0 else 1
+    other = accuracy.settings[k]
+    assert card(report, accuracy, k)["against"].startswith(f"Batch size {advice.batch_size:,} is advised")
+    settings = list(accuracy.settings)
+
+    def told(**changes):
+        settings[k] = replace(other, **changes)
+        return card(report, replace(accuracy, settings=tuple(settings)), k)
+
+    ordered = told(order="balanced", step_size=0.25, epochs=6, gap=0.5, worst=2 * accuracy.eps, rows=40, seeds=3)
+    assert ", in balanced order, for 6 epochs" in ordered["headline"]
+    assert ordered["reached"].startswith("Measured here on a sample of 40 rows: the training loss came within 0.5 of its minimum")
+    assert "on average over 3 runs" in ordered["reached"]
+    asked = percent(accuracy.eps / advice.gain)
+    assert ordered["reached"].endswith(f"The {asked} that were asked for were not reached in 6 epochs.")
+    assert ordered["command"].endswith("--average last --order balanced")
+    assert "not reached" not in told(worst=0.5 * accuracy.eps)["reached"]
+    settings[k] = None
+    missing = card(report, replace(accuracy, settings=tuple(settings)), k)
+    assert "were not tried" in missing["headline"]
+    assert missing["command"] == ""
     assert all(entry["command"].startswith("reshuffle run '") for row in cards(report) for entry in row)
-    told = card(report, accuracy, option)["command"]
-    assert "--target label --loss logistic --alpha 0.01 --intercept --seed 5 " in told
-    assert f"--step-size {option.step_size!r}" in told
+    assert "--target label --loss logistic --alpha 0.01 --intercept --seed 5 " in mine["command"]
     assert again(report).endswith("--target label --loss logistic --alpha 0.01 --intercept --seed 5 --eps 0.02 --permutations 3")
     from_python = replace(report, source=())
     assert again(from_python) is None
-    assert card(from_python, accuracy, option)["command"].startswith("rs.minimize(")
+    assert card(from_python, accuracy, k)["promised_command"].startswith("rs.minimize(")
 
 
 @pytest.mark.parametrize(
@@ -247,25 +280,9 @@ def test_the_sentence_on_a_buffer(report, rows, said):
     assert told is None if said is None else said in told
 
 
-def test_the_practical_step_says_that_nothing_is_promised(report):
-    run = report.convergence
-    assert "carries no guarantee" in practical(report)["size"]
-    own = practical(replace(report, convergence=replace(run, multiple=1)))
-    assert own["size"].startswith("This is the theory's own step for 30 epochs: no larger one did better without")
-    trials = (*[replace(run.trials[0], multiple=m, gap=0.1) for m in (1, 64)], replace(run.trials[0], multiple=128, gap=None))
-    over = practical(replace(report, convergence=replace(run, multiple=64, trials=trials)))
-    assert over["size"].startswith("This is 64 times the theory's step for 30 epochs; twice that step diverged.")
-    lower = (*trials[:2], replace(trials[2], gap=1e-12))
-    risen = practical(replace(report, convergence=replace(run, multiple=64, trials=lower)))
-    assert "twice that step ended lower but rose above the start on the way" in risen["size"]
-    sampled = practical(replace(report, convergence=replace(run, n=1000)))
-    assert "30 epochs on a sample of 80 of the 1,000 rows went from" in sampled["reached"]
-    assert sampled["lede"].endswith("of the minimum on a sample of the rows.")
-
-
 def test_every_figure_has_a_sentence_and_its_numbers_in_a_table(report):
     drawn = figures(report)
-    assert len(drawn) == 8
+    assert len(drawn) == 9
     for figure in drawn.values():
         assert figure.sentence.endswith(".")
         assert figure.sentence.count(". ") == 0

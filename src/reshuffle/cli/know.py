@@ -20,13 +20,14 @@ from reshuffle.cli.options import (
     LossName,
     OrderName,
     Permutations,
+    PlanTol,
     Schemes,
     Seed,
     Source,
     Strict,
     Target,
 )  # fmt: skip
-from reshuffle.defaults import ALPHA, AUTO, INTERCEPT
+from reshuffle.defaults import ALPHA, AUTO, INTERCEPT, TOL
 
 
 @command(KNOW, "reshuffle constants breast_cancer --batch-size 8 --permutations 20")
@@ -68,20 +69,21 @@ def constants(
 def plan(
     path: Source,
     loss: LossName = AUTO,
-    eps: Eps = 1e-3,
+    tol: PlanTol = TOL,
+    eps: Eps = None,
     alpha: Alpha = ALPHA,
     intercept: Intercept = INTERCEPT,
-    permutations: Permutations = 10,
+    permutations: Permutations = 3,
     seed: Seed = 0,
     target: Target = None,
     features: Features = None,
     strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
-    """How to train on this data: batch size, step size, order and epochs, with the reasons."""
+    """How to train on this data: batch size, step size, order and epochs that were measured here, and what is promised."""
     problem, data = reading.read(path, loss, alpha, intercept, target, features, strict)
     with console.plain_warnings():
-        result = reshuffle.plan(problem, eps=eps, permutations=permutations, seed=seed, feature_names=data.feature_names)
+        result = reshuffle.plan(problem, eps=eps, tol=tol, permutations=permutations, seed=seed, feature_names=data.feature_names)
     console.show(result, as_json)
 
 
@@ -90,10 +92,11 @@ def report(
     path: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
     loss: LossName = AUTO,
-    eps: Eps = 1e-3,
+    tol: PlanTol = TOL,
+    eps: Eps = None,
     alpha: Alpha = ALPHA,
     intercept: Intercept = INTERCEPT,
-    permutations: Permutations = 10,
+    permutations: Permutations = 3,
     seed: Seed = 0,
     target: Target = None,
     features: Features = None,
@@ -105,10 +108,11 @@ def report(
 
     reading.refuse_own_data(output, path, "output")
     known = "squared" if loss == AUTO else loss  # labels ask for no loss that could be refused
-    check_before_work(output, eps=eps, loss=known, alpha=alpha, permutations=permutations, seed=seed)
+    check_before_work(output, eps=eps, tol=tol, loss=known, alpha=alpha, permutations=permutations, seed=seed)
     problem, data = reading.read(path, loss, alpha, intercept, target, features, strict)
     asked: dict[str, Any] = {
         "eps": eps,
+        "tol": tol,
         "permutations": permutations,
         "seed": seed,
         "source": reading.source(path, target, features),

@@ -1,5 +1,6 @@
 """From the words of a command line to data and a problem; what was chosen on the way is said."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,18 @@ def source(path: list[str], target: str | None, features: int | None) -> list[st
 def read(
     path: list[str], loss: str, alpha: float, intercept: bool, target: str | None, features: int | None, strict: bool = False
 ) -> tuple[Any, Any]:
-    """The problem, and the data that it is about."""
+    """The problem, and the data that it is about; of several classes, the largest against the rest."""
+    import numpy as np
+
+    from reshuffle.defaults import largest_against_rest
+    from reshuffle.losses import get_loss
+
     data = load(path, target=target, n_features=features, strict=strict)
     loss = loss_of(loss, data)
+    if get_loss(loss).task == "classification" and data.y is not None and np.unique(data.y).size > 2:
+        y, told = largest_against_rest(data.y)
+        data = replace(data, y=y)
+        console.say(told)
     y = None if loss == "unit" else data.y
     return reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, fit_intercept=intercept), data
 

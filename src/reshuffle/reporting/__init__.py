@@ -12,8 +12,10 @@ from reshuffle.reporting.numbers import Report, check_settings, report
 __all__ = ["Report", "check_before_work", "report"]
 
 
-def check_before_work(output: str | Path, *, loss: str, alpha: float, eps: float, permutations: int, seed: int) -> None:
+def check_before_work(
+    output: str | Path, *, loss: str, alpha: float, eps: float | None, tol: float, permutations: int, seed: int
+) -> None:
     """Refuse what cannot end in a page before the data is even read."""
     page.require()
     check_output(output)
-    check_settings(loss=loss, alpha=alpha, eps=eps, permutations=permutations, seed=seed)
+    check_settings(loss=loss, alpha=alpha, eps=eps, tol=tol, permutations=permutations, seed=seed)

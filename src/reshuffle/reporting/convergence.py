@@ -1,24 +1,26 @@
 """Shuffled SGD as it really runs on the data: RR, SO and IG at the step of the theory, with its bound and the one before it, and
-these and the balanced order at the practical step, which `solver.practice` finds.
+these and the balanced order at the advised step.
 
-Above `LARGEST` stored entries all of this happens on a sample of rows, with the constants and the optimum of that sample.
+Above `LARGEST` stored entries the runs at the step of the theory are on a sample of rows, with the constants and the optimum of
+that sample; those at the advised step are always on all rows.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite
 
 import numpy as np
 
+from reshuffle.advising import Advice
 from reshuffle.evidence import constants_for, gather
 from reshuffle.optimum import Optimum, measure
 from reshuffle.orders import make_order
 from reshuffle.orders.streams import Stream, permutation
 from reshuffle.planning import Survey
 from reshuffle.problem import Problem
-from reshuffle.solver.practice import EPOCHS, LARGEST, Bench, Trial
+from reshuffle.solver.practice import EPOCHS, LARGEST, Bench
 from reshuffle.theory import Facts, Theorem, best_step, prior_bound, smallest_bound, theorems_for
 
-__all__ = ["EPOCHS", "LARGEST", "Convergence", "Curve", "Trial", "converge"]
+__all__ = ["EPOCHS", "LARGEST", "Convergence", "Curve", "converge"]
 
 _ORDERS = ("rr", "so", "ig")
 _IN_PRACTICE = (*_ORDERS, "balanced")  # nothing that a theorem could take a step from is known of this one beforehand
@@ -32,7 +34,7 @@ class Curve:
     order: str
     step_size: float
     gaps: tuple[float | None, ...]
-    bounds: tuple[float, ...] | None  #: of this theory; None at the practical step, for which there is none
+    bounds: tuple[float, ...] | None  #: of this theory; None at the advised step, for which there is none
     prior: tuple[float, ...] | None  #: of earlier theory at batch size 1 and its own step; smooth losses
     diverged: bool
 
@@ -40,15 +42,12 @@ class Curve:
 @dataclass(frozen=True)
 class Convergence:
     n: int
-    rows: int  #: how many of the n rows the runs use
+    rows: int  #: how many of the n rows the runs at the step of the theory use
     batch_size: int
-    epochs: int
-    start_gap: float  #: f(0) - min f
+    epochs: int  #: at the step of the theory
     at_theory: tuple[Curve, ...]
-    at_practical: tuple[Curve, ...]
-    trials: tuple[Trial, ...]
-    multiple: int  #: the practical step is this many times the theory's
-    practical_step: float  #: on all rows
+    at_advised: tuple[Curve, ...]  #: the last iterate, on all rows, for the epochs of the advice
+    multiple: float  #: the advised step is this many times the theory's for random orders
     optimum_error: float | None  #: how far the minimum that gaps are measured from may be off, where that is known
     seed: int
 
@@ -74,27 +73,23 @@ class _Setting:
         return gather(self.problem, self.rules[order], self._constants[order], self.optimum, epochs=EPOCHS, visited=visited)
 
 
-def converge(found: Survey, batch_size: int) -> Convergence:
-    """Measure on the data of `found` at this batch size."""
-    setting = whole = _Setting(found.problem, found.optimum, batch_size, found.seed)
-    if found.problem.rows.entries > LARGEST:
-        sample = _sampled(found)
-        setting = _Setting(sample, measure(sample), min(batch_size, sample.n), found.seed)
-    problem = setting.problem
-    multiple, trials = setting.bench.practical_multiple(setting.steps["rr"])
-    practical = multiple * setting.steps["rr"]
+def converge(found: Survey, advice: Advice) -> Convergence:
+    """Measure on the data of `found` at the batch size of the advice."""
+    problem, optimum = found.problem, found.optimum
+    bench = Bench(problem, optimum, advice.batch_size, found.seed, average="last", epochs=advice.epochs)
+    if problem.rows.entries > LARGEST:
+        problem = _sampled(found)
+        optimum = measure(problem)
+    setting = _Setting(problem, optimum, min(advice.batch_size, problem.n), found.seed)
     return Convergence(
         n=found.problem.n,
         rows=problem.n,
         batch_size=setting.batch_size,
         epochs=EPOCHS,
-        start_gap=setting.bench.start_gap,
-        at_theory=tuple(_curve(setting, order, step, bounded=True) for order, step in setting.steps.items()),
-        at_practical=tuple(_curve(setting, order, practical, bounded=False) for order in _IN_PRACTICE),
-        trials=tuple(trials),
-        multiple=multiple,
-        practical_step=multiple * whole.steps["rr"],
-        optimum_error=setting.optimum.error,
+        at_theory=tuple(_at_theory(setting, order, step) for order, step in setting.steps.items()),
+        at_advised=tuple(_curve(bench, order, advice.step_size) for order in _IN_PRACTICE),
+        multiple=advice.step_size / setting.steps["rr"],
+        optimum_error=found.optimum.error,
         seed=found.seed,
     )
 
@@ -105,16 +100,20 @@ def _sampled(found: Survey) -> Problem:
     return problem.take(np.sort(permutation(problem.n, found.seed, 0, Stream.SAMPLE_OF_ROWS)[:kept]))
 
 
-def _curve(setting: _Setting, order: str, step: float, *, bounded: bool) -> Curve:
-    values = setting.bench.gaps(order, step)
+def _at_theory(setting: _Setting, order: str, step: float) -> Curve:
+    curve = _curve(setting.bench, order, step)
+    if curve.diverged:
+        return curve
+    facts, theorems, epochs = setting.facts(order, visited=EPOCHS), setting.theorems(order), range(1, EPOCHS + 1)
+    promised = [smallest_bound(theorems, facts, [step] * k) for k in epochs]
+    bounds = tuple(inf if promise is None else promise.bound for promise in promised)
+    orders = "RR" if setting.rules[order].uniform else "IG"
+    prior = tuple(found[1] for k in epochs if (found := prior_bound(facts, k, orders)) is not None)
+    return replace(curve, bounds=bounds, prior=prior or None)
+
+
+def _curve(bench: Bench, order: str, step: float) -> Curve:
+    values = bench.gaps(order, step)
     gaps = [gap if gap > 0.0 and isfinite(gap) else None for gap in values]
-    bounds: tuple[float, ...] | None = None
-    prior: list[float] = []
-    if bounded and len(values) == EPOCHS:
-        facts, theorems, epochs = setting.facts(order, visited=EPOCHS), setting.theorems(order), range(1, EPOCHS + 1)
-        promised = [smallest_bound(theorems, facts, [step] * k) for k in epochs]
-        bounds = tuple(inf if promise is None else promise.bound for promise in promised)
-        orders = "RR" if setting.rules[order].uniform else "IG"
-        prior = [found[1] for k in epochs if (found := prior_bound(facts, k, orders)) is not None]
-    diverged = len(values) < EPOCHS or not all(map(isfinite, values))
-    return Curve(order, step, (*gaps, *[None] * (EPOCHS - len(gaps))), bounds, tuple(prior) or None, diverged)
+    diverged = len(values) < bench.epochs or not all(map(isfinite, values))
+    return Curve(order, step, (*gaps, *[None] * (bench.epochs - len(gaps))), None, None, diverged)

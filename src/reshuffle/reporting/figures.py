@@ -5,7 +5,7 @@ the page fills in for light, dark and print. No string from the data goes into a
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import log10
+from math import isfinite, log10
 from typing import Any
 
 from reshuffle.orders import describe
@@ -13,7 +13,7 @@ from reshuffle.reporting import sentences
 from reshuffle.reporting.convergence import LARGEST, Curve
 from reshuffle.reporting.dataset import Distribution
 from reshuffle.reporting.numbers import Report
-from reshuffle.wording import count, number
+from reshuffle.wording import count, counted, number
 
 Trace = dict[str, Any]
 Gaps = Sequence[float | None]
@@ -37,6 +37,7 @@ def figures(report: Report) -> dict[str, Figure]:
     size, ratio = "root mean square of a feature", f"{largest} / {hat}, batch size 1"
     rows, features, orders = data.row_norms, data.feature_scales, report.spread.ratios
     made = [
+        _by_batch_size(report),
         _epochs(report),
         _histogram("rows", "How long the rows are", sentences.row_norms(report), rows, norm, "rows"),
         _histogram("features", "How large the features are", sentences.feature_scales(report), features, size, "features"),
@@ -44,13 +45,35 @@ def figures(report: Report) -> dict[str, Figure]:
         _constants(report),
         _steps(report),
         _at_theory(report),
-        _at_practical(report),
+        _at_advised(report),
     ]
     return {figure.key: figure for figure in made}
 
 
+def _by_batch_size(report: Report) -> Figure:
+    advice = report.plan.advice
+    assert advice is not None
+    tried = [s for s in advice.settings if isfinite(s.gap)]
+    lines = {"rr": ("random order", "$rr"), "balanced": ("balanced order", "$balanced")}
+    data = []
+    for order, (name, colour) in lines.items():
+        there = [s for s in tried if s.order == order and s.epochs == advice.epochs]
+        if there:
+            data.append(line(name, [s.batch_size for s in there], [s.gap for s in there], colour, markers=True))
+    mine = next(s for s in tried if (s.order, s.batch_size, s.epochs) == (advice.order, advice.batch_size, advice.epochs))
+    data.append(point("advised", mine.batch_size, mine.gap, lines[advice.order][1]))
+    form = layout(log_axis("batch size", [s.batch_size for s in tried]), log_axis("gap f − min f", *(t["y"] for t in data)))
+    columns = ["order and batch size", "step", "epochs", "gap", "seconds an epoch"]
+    rows = [
+        [f"{lines[s.order][0]}, {s.batch_size:,}", number(s.step_size), count(s.epochs), number(s.gap), number(s.seconds)]
+        for s in advice.settings
+    ]
+    title = f"What each batch size reached in {counted(advice.epochs, 'epoch')}"
+    return Figure("measured", title, sentences.measured(report), data, form, columns, rows)
+
+
 def _epochs(report: Report) -> Figure:
-    choices, best = report.plan.choices, report.plan.recommended
+    choices, best = report.plan.choices, report.plan.promised
     b = [choice.batch_size for choice in choices]
     mine = [choice.epochs for choice in choices]
     in_file = [choice.epochs_in_file_order for choice in choices]
@@ -59,7 +82,7 @@ def _epochs(report: Report) -> Figure:
         line("random order", b, mine, "$rr", markers=True),
         line("order of the file", b, in_file, "$ig", dash="dash", markers=True),
         line("random order, textbook step", b, textbook, "$soft", dash="dot"),
-        point("recommended", best.batch_size, best.epochs),
+        point("best promise", best.batch_size, best.epochs),
     ]
     columns = {
         "step": [number(choice.step_size) for choice in choices],
@@ -157,13 +180,11 @@ def _at_theory(report: Report) -> Figure:
     return by_epoch("theory", title, sentences.at_theory(report), data, columns, height=430, note=note)
 
 
-def _at_practical(report: Report) -> Figure:
-    run, label = report.convergence, "RR at the step of the theory"
-    reference = {**_measured(run.at_theory[0]), "name": label, "line": {"color": "$soft", "width": 1.5, "dash": "dot"}}
-    data = [*map(_measured, run.at_practical), reference]
-    columns = {**{_short(curve): curve.gaps for curve in run.at_practical}, label: run.at_theory[0].gaps}
-    title, note = "At the practical step", _sampling_note(report)
-    return by_epoch("practical", title, sentences.at_practical(report), data, columns, height=400, note=note)
+def _at_advised(report: Report) -> Figure:
+    curves = report.convergence.at_advised
+    columns = {_short(curve): curve.gaps for curve in curves}
+    title = "At the advised step"
+    return by_epoch("advised", title, sentences.at_advised(report), [*map(_measured, curves)], columns, height=400)
 
 
 def by_epoch(

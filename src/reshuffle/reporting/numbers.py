@@ -9,20 +9,23 @@ from typing import Any
 import numpy as np
 
 from reshuffle import __version__
+from reshuffle.advising import Advice, Setting
 from reshuffle.complexity import Complexity, complexities
 from reshuffle.data import Data
+from reshuffle.defaults import TOL
 from reshuffle.losses import Loss, get_loss
 from reshuffle.orders import make_order
-from reshuffle.planning import Choice, Plan, Survey, check_eps, plan_from, recommend, survey
+from reshuffle.planning import Choice, Plan, Survey, check_accuracy, eps_for, plan_from, recommend, survey
 from reshuffle.problem import Problem
 from reshuffle.records import finite, write_file
 from reshuffle.reporting.convergence import LARGEST, Convergence, converge
 from reshuffle.reporting.dataset import Dataset, Distribution, describe, distribution
+from reshuffle.solver.race import weighed
 from reshuffle.spectral import constants_by_batch_size
 from reshuffle.theory import theorem_for
 from reshuffle.validation import whole_number
 
-_SELECTABLE = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # times eps: what the page lets its reader choose
+_SELECTABLE = (100.0, 30.0, 10.0, 3.0, 1.0)  # times eps: what the page lets its reader choose, all of it measured
 _TABLED = (100.0, 10.0, 1.0)
 _SPREAD = 200  # permutations in the histogram, and fewer for large data, where each takes long
 _SPREAD_LARGE = 50
@@ -35,8 +38,10 @@ class Accuracy:
     """An eps as the page offers it."""
 
     eps: float
-    recommended: int  #: index of a choice
-    choices: tuple[Choice, ...]  #: one for each batch size
+    advised: int  #: index of the batch size that is advised
+    settings: tuple[Setting | None, ...]  #: the best of each batch size; None where it was not tried
+    promised: int  #: index of the best promise
+    choices: tuple[Choice, ...]  #: what is promised, one for each batch size
     prior_work: str | None  #: of earlier theory at batch size 1, where its conditions hold
     prior_evaluations: float | None
     prior_exact: bool  #: with the constants of its source, or as an order of magnitude
@@ -106,8 +111,9 @@ def report(
     problem: Problem,
     data: Data | None = None,
     *,
-    eps: float = 1e-3,
-    permutations: int = 10,
+    eps: float | None = None,
+    tol: float = TOL,
+    permutations: int = 3,
     seed: int = 0,
     source: Sequence[str] = (),
     stage: Stage = lambda name: None,
@@ -115,11 +121,11 @@ def report(
     """How to train on this data, and why, as a page: `rs.report(problem, data).save("report.html")`.
 
     data : what `rs.load` returned, for the names of the dataset, its labels and its features.
-    eps, permutations, seed : as in `plan`.
+    eps, tol, permutations, seed : as in `plan`.
     source : the words by which a command line names this data, for the commands on the page: ["table.csv", "--target", "label"].
     stage : told what is being done, for a progress display.
     """
-    check_settings(loss=problem.loss, alpha=problem.alpha, eps=eps, permutations=permutations, seed=seed)
+    check_settings(loss=problem.loss, alpha=problem.alpha, eps=eps, tol=tol, permutations=permutations, seed=seed)
     began: dict[str, float] = {}
 
     def begin(name: str) -> None:
@@ -132,9 +138,12 @@ def report(
     begin("optimum and constants")
     found = survey(problem, permutations=permutations, seed=seed)
     _refuse_trained(found)
+    eps = eps_for(found, eps, tol)
     begin("plan")
     plan = plan_from(found, eps=eps, feature_names=data.feature_names)
-    accuracies = tuple(_accuracy(found, accuracy) for accuracy in _times(eps, _SELECTABLE))
+    advice = plan.advice
+    assert advice is not None  # as there is something to train
+    accuracies = tuple(_accuracy(found, advice, accuracy) for accuracy in _times(eps, _SELECTABLE))
     selected = _SELECTABLE.index(1.0)
     batches = tuple(_batch(found, choice) for choice in accuracies[selected].choices)
     begin("spread over permutations")
@@ -143,7 +152,7 @@ def report(
     tabled = _times(eps, _TABLED)
     rows = complexities(problem, found.optimum, found.random[1], found.constants[True][1], tabled)
     begin("training runs")
-    convergence = converge(found, plan.recommended.batch_size)
+    convergence = converge(found, advice)
     times = pairwise([*began.values(), time.perf_counter()])
     return Report(
         dataset=dataset,
@@ -164,9 +173,9 @@ def report(
     )
 
 
-def check_settings(*, loss: str | Loss, alpha: float, eps: float, permutations: int, seed: int) -> None:
+def check_settings(*, loss: str | Loss, alpha: float, eps: float | None, tol: float, permutations: int, seed: int) -> None:
     """What can be refused without the data."""
-    check_eps(eps)
+    check_accuracy(eps, tol)
     whole_number("permutations", permutations, 1)
     whole_number("seed", seed, 0)
     chosen = get_loss(loss)
@@ -189,10 +198,29 @@ def _times(eps: float, factors: Sequence[float]) -> tuple[float, ...]:
     return tuple(eps if factor == 1.0 else float(f"{factor * eps:.6g}") for factor in factors)
 
 
-def _accuracy(found: Survey, eps: float) -> Accuracy:
+def _accuracy(found: Survey, advice: Advice, eps: float) -> Accuracy:
     choices, prior = found.choices(eps), found.prior(eps)
     work, evaluations, exact = (None, None, False) if prior is None else (prior[0].work, prior[1], prior[0].exact)
-    return Accuracy(eps, choices.index(recommend(choices)), choices, work, evaluations, exact, found.full_gradient_evaluations(eps))
+    settings = tuple(advice.of_batch_size(choice.batch_size, eps) for choice in choices)
+    return Accuracy(
+        eps=eps,
+        advised=_advised(settings, advice, eps),
+        settings=settings,
+        promised=choices.index(recommend(choices)),
+        choices=choices,
+        prior_work=work,
+        prior_evaluations=evaluations,
+        prior_exact=exact,
+        full_gradient_evaluations=found.full_gradient_evaluations(eps),
+    )
+
+
+def _advised(settings: Sequence[Setting | None], advice: Advice, eps: float) -> int:
+    """The batch size that is there first and, of several, with the smallest gap; that of the advice where none is there sooner."""
+    there = {k: s for k, s in enumerate(settings) if s is not None and s.worst <= eps and s.epochs < advice.epochs}
+    if there:
+        return min(there, key=lambda k: (there[k].epochs, weighed(there[k].order, there[k].gap)))
+    return next(k for k, s in enumerate(settings) if s is not None and s.batch_size == advice.batch_size)
 
 
 def _batch(found: Survey, choice: Choice) -> BatchConstants:

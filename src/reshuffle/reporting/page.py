@@ -12,7 +12,7 @@ from typing import Any
 from reshuffle.plots import COLOURS
 from reshuffle.reporting.figures import Figure, figures
 from reshuffle.reporting.numbers import Report
-from reshuffle.reporting.recommendation import again, cards, practical
+from reshuffle.reporting.recommendation import again, cards
 from reshuffle.reporting.sentences import buffer, symbols
 from reshuffle.wording import count, number, percent
 
@@ -54,9 +54,9 @@ def render(report: Report) -> str:
         embedded={"numbers": report.to_dict(), "choices": _choices(report, offered)},
         scripts=["sliders.js"],
         report=report,
-        card=offered[report.selected][accuracy.recommended],
+        card=offered[report.selected][accuracy.advised],
         accuracy=accuracy,
-        practical=practical(report),
+        settings=report.plan.advice.settings if report.plan.advice is not None else (),
         again=again(report),
         buffer=buffer(report),
         names={"L": "L", "Lhat": "L̂", "G": "G", "Gbar": "Ḡ"},
@@ -99,7 +99,7 @@ def page(
 
 def _choices(report: Report, offered: list[list[dict[str, str]]]) -> list[dict[str, Any]]:
     return [
-        {"eps": number(accuracy.eps), "recommended": accuracy.recommended, "cards": row}
+        {"eps": number(accuracy.eps), "recommended": accuracy.advised, "cards": row}
         for accuracy, row in zip(report.accuracies, offered, strict=True)
     ]
 

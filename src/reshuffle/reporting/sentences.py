@@ -86,7 +86,7 @@ def steps_by_batch(report: Report) -> str:
 
 def epochs_by_batch(report: Report) -> str:
     plan = report.plan
-    best, first = plan.recommended, plan.choices[0]
+    best, first = plan.promised, plan.choices[0]
     head = f"To promise f − min f ≤ {number(plan.eps)}, batch size {best.batch_size} takes {counted(best.epochs, 'epoch')}"
     if best.batch_size == 1:
         rest = ", and no larger batch takes much fewer" if plan.n > 1 else ""
@@ -95,7 +95,7 @@ def epochs_by_batch(report: Report) -> str:
 
 
 def _in_file(report: Report) -> str:
-    best = report.plan.recommended
+    best = report.plan.promised
     if best.batch_size == report.plan.n:
         return ""
     told = compared(best.epochs_in_file_order, best.epochs, "as many", "fewer", "as many")
@@ -129,21 +129,34 @@ def at_theory(report: Report) -> str:
     return f"{head} stands at a gap of {number(gap)}, {ours}; what earlier theory promises is {than}."
 
 
-def at_practical(report: Report) -> str:
-    run = report.convergence
-    gap, before = run.at_practical[0].gaps[-1], run.at_theory[0].gaps[-1]
-    head = f"At {count(run.multiple)} times the step of the theory, {run.epochs} epochs"
-    if run.multiple == 1:
-        head = f"No larger step than the theory's did better without rising above the start; with it, {run.epochs} epochs"
-    if gap is None or before is None:
-        return f"{head} reach the minimum, as closely as that is known{_orders(run.at_practical)}."
-    lower = f", {factor(before / gap)} times below the step of the theory" if run.multiple > 1 and before > 1.05 * gap else ""
-    return f"{head} reach a gap of {number(gap)}{lower}{_orders(run.at_practical)}."
+def measured(report: Report) -> str:
+    advice = report.plan.advice
+    assert advice is not None
+    there = [s for s in advice.settings if s.epochs == advice.epochs]
+    gone = len({s.batch_size for s in advice.settings}) - len({s.batch_size for s in there})
+    random = [s for s in there if s.order == "rr"]
+    worst, best = max(random, key=lambda s: s.gap), advice.in_random_order
+    dropped = f"; {counted(gone, 'batch size')} fell behind and stopped sooner" if gone else ""
+    head = f"At its best step and in random orders batch size {best.batch_size:,} ends at {number(best.gap)}"
+    if worst == best:
+        return f"{head}{dropped}."
+    told = compared(worst.gap, best.gap, "that", "less than that", "that")
+    return f"{head}, batch size {worst.batch_size:,} at {told}{dropped}."
 
 
-def _orders(curves: tuple[Curve, ...]) -> str:
-    """How the other orders did against the first."""
-    fates = [_fate(curve, curves[0].gaps[-1]) for curve in curves[1:]]
+def at_advised(report: Report) -> str:
+    run, advice = report.convergence, report.plan.advice
+    assert advice is not None
+    mine = next(curve for curve in run.at_advised if curve.order == advice.order)
+    gap = mine.gaps[-1]
+    reach = "reaches the minimum, as closely as that is known" if gap is None else f"reaches a gap of {number(gap)}"
+    head = f"At the advised step, {factor(run.multiple)} times the theory’s, {describe(mine.order)}"
+    return f"{head} {reach} in {counted(advice.epochs, 'epoch')}{_orders([c for c in run.at_advised if c != mine], gap)}."
+
+
+def _orders(others: list[Curve], reached: float | None) -> str:
+    """How the other orders did against the advised one."""
+    fates = [_fate(curve, reached) for curve in others]
     if all(fate.endswith("as low") for fate in fates):
         return "; the other orders end as low"
     return f"; {', '.join(fates[:-1])} and {fates[-1]}"
