@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq
 
+from reshuffle.blas import one_thread
 from reshuffle.duality import lower_bound
 from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
@@ -48,7 +49,8 @@ def solve(
         x[-1] = start.intercept
     small = problem.rows.entries <= tuning.SMALL
     progress = Progress(problem, x, start, tol=tol, max_iter=max_iter, small=small, callback=callback)
-    _solve(problem, progress, warm=x0 is not None, seed=seed)
+    with one_thread():
+        _solve(problem, progress, warm=x0 is not None, seed=seed)
     return progress.solution()
 
 
