@@ -199,15 +199,17 @@ class Problem:
         c_square = self.alpha**2 * float(dot(x[: self.d], x[: self.d]))
         return self.rows.prefix_norms(order, self.sample_weight * self.duals(z), along, c_square)
 
-    def dual_objective_along(self, u: Vector) -> Callable[[float], float]:
+    def dual_objective_along(self, u: Vector, pull: Vector | None = None) -> Callable[[float], float]:
         """-(1/n) sum w_i l*(v_i) - |A'(w v)|^2 / (2 alpha n^2) at v = s u, as a function of s: a lower bound of min f if u balances
-        an intercept (w'u = 0). All s share one product with the data.
+        an intercept (w'u = 0). All s share one product with the data, A'(w u) / n, or none where it is known: `pull`.
         """
-        pull = self.transposed(self.sample_weight * u)[: self.d] / self.n
+        pull = self.transposed(self.sample_weight * u)[: self.d] / self.n if pull is None else pull
         square = float(dot(pull, pull)) / (2.0 * self.alpha)
+        conjugate = (compiled(self.loss, "conjugate"), self.loss.parameter, self.labels, self.sample_weight)
+        domain = (*map(float, self.loss.dual_domain), self.loss.task == "classification")
 
         def value(s: float) -> float:
-            return -float(dot(self.sample_weight, self.conjugates(s * u))) / self.n - s * s * square
+            return -float(loops.total_conjugate(*conjugate, *domain, u, s)) / self.n - s * s * square
 
         return value
 

@@ -109,10 +109,14 @@ class MemoryRows(Rows):
         """The matrix, with zeros for features that svmlight text leaves out where they do not occur; tables have all columns."""
         return self.matrix
 
-    def squared_norms(self) -> Vector:
+    @cached_property
+    def _squares(self) -> Vector:
         out = np.empty(self.n)
-        kernels.squared_norms(self.A, float(self.intercept), out)
+        kernels.squared_norms(self.A, out)
         return out
+
+    def squared_norms(self) -> Vector:
+        return self._squares + float(self.intercept)
 
     def margins(self, x: Vector, rows: Integers | None = None) -> Vector:
         out = np.empty(self.n if rows is None else rows.size)

@@ -261,8 +261,8 @@ def test_sdca_alone_finds_an_intercept():
 
 
 def test_passes_to_go_counts_at_the_rate_of_the_last_two():
-    assert passes_to_go([1.0, 0.5, 0.25], 0.25 / 8) == pytest.approx(3.0)
-    assert passes_to_go([1.0, 1.0, 1.0], 0.1) == np.inf
+    assert passes_to_go([1.0, 0.5, 0.25], 0.25 / 8, 2) == pytest.approx(3.0)
+    assert passes_to_go([1.0, 1.0, 1.0], 0.1, 2) == np.inf
 
 
 @pytest.mark.parametrize("intercept", [False, True])

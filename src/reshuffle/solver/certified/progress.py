@@ -117,17 +117,19 @@ class Progress:
         last = len(self.history) + 1 == self._max_iter
         return last or expected * expected <= tuning.CERTIFY_WITHIN * self.target * self._gain
 
-    def offer(self, x: Vector, f: float | None, dual: Vector | None, moved: float = 0.0) -> bool:
+    def offer(
+        self, x: Vector, f: float | None, dual: Vector | None, moved: float = 0.0, pull: Vector | None = None
+    ) -> bool:
         """x with f(x), where it is known, and dual values, which need not be feasible; returns `finished`. A gap at the level of
         rounding leaves x open to its square root, so small data is not finished before a step has `moved` x by next to nothing,
-        relative to its size.
+        relative to its size. `pull` is A'(w dual) / n where it is known.
         """
         began, self._moved = time.perf_counter(), moved
         f = self.problem.objective(x) if f is None else f
         if f <= self.f + ROUNDING * abs(f):  # of points that rounding cannot tell apart, the last is the most exact
             self.x, self.f = x.copy(), f
         if dual is not None:
-            bound, feasible = lower_bound(self.problem, dual, self.f - self.target)
+            bound, feasible = lower_bound(self.problem, dual, self.f - self.target, pull)
             if bound > self.bound:
                 self.bound, self.dual = bound, feasible
         gap = self.gap if np.isfinite(self.bound) else None

@@ -75,13 +75,17 @@ def _dual_start(problem: Problem, x: Vector, warm: bool) -> tuple[Vector, Vector
     """The point to start SDCA from and its dual values: those of knowing nothing or, if x is warm and they bound the minimum
     better, those of x.
     """
-    slopes = problem.duals(problem.margins(x))
-    nothing = np.where(problem.squared_norms() > 0.0, 0.0, slopes)
-    dual = max((slopes, nothing), key=lambda u: lower_bound(problem, u, -np.inf)[0]) if warm else nothing
-    start = problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.alpha)
+    empty = problem.squared_norms() == 0.0  # rows that no pass would move
+    if warm or empty.any():
+        slopes = problem.duals(problem.margins(x))
+        nothing = np.where(empty, slopes, 0.0)
+        dual = max((slopes, nothing), key=lambda u: lower_bound(problem, u, -np.inf)[0]) if warm else nothing
+        start = problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.alpha)
+    else:
+        dual, start = np.zeros(problem.n), np.zeros(problem.dimension)
     if problem.fit_intercept:
         start[-1] = x[-1]
-    return start, dual.copy()
+    return start, dual
 
 
 def baseline(problem: Problem) -> Baseline:

@@ -9,7 +9,7 @@ are, of 23; chance moves the ratio of one problem by up to 0.07. [no effect] mea
 
 # --- which method
 
-FEW_FEATURES = 1000  #: features up to which a Hessian is formed and factorised [0.69, 4.26; 5 problems]
+FEW_FEATURES = 500  #: features up to which a Hessian is formed and factorised [0.69, 4.26; 5 problems]
 FEW_ROWS = 200  #: rows up to which, with more features, a problem is solved in the span of its rows [0.92, 0.96; 2 problems]
 SMALL = 4096  #: numbers in the data up to which steps go on until rounding ends them [0.74, 0.94; 3 problems]
 PATIENCE_FEW = 3.0  #: SDCA passes still to go at which subsampled Newton takes over, with few features [1.00, 1.13; 1 problem]
@@ -20,6 +20,8 @@ STALL_SHARE = 0.5  #: of the gap before those records: it has not fallen where i
 # --- SDCA
 
 HEAVY = 2.0  #: mean squared row norms from which a row is visited twice in a pass [1.00, 1.02; 11 problems]
+LAST_PASS = 2.0  #: times the share of a pass that the rate of the last one says is still to go: so much is made [1.03, -; 6 problems]
+SHORTEST_PASS = 0.2  #: of a pass at least: a certificate costs as much [1.01, 0.99; 1 problem]
 RATE_PASSES = 2  #: passes back over which the rate is measured that says how many are still to go [1.00, 1.29; 11 problems]
 
 # --- subsampled Newton
