@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from reshuffle.problem import Problem
     from reshuffle.reporting import Report, report
     from reshuffle.rows import Rows
+    from reshuffle.solver.certified import SolutionPath, path
     from reshuffle.solver.guarantee import Guarantee
     from reshuffle.solver.run import DivergenceError, Run
     from reshuffle.solver.shuffled import minimize
@@ -43,6 +44,8 @@ _HOMES = {
     "Rows": "rows",
     "DivergenceError": "solver.run",
     "Guarantee": "solver.guarantee",
+    "SolutionPath": "solver.certified",
+    "path": "solver.certified",
     "Run": "solver.run",
     "duality_gap": "duality",
     "minimize": "solver.shuffled",
@@ -71,6 +74,7 @@ __all__ = [
     "ShuffledSGDClassifier",
     "ShuffledSGDRegressor",
     "SmoothConstants",
+    "SolutionPath",
     "__version__",
     "constants",
     "duality_gap",
@@ -80,6 +84,7 @@ __all__ = [
     "minimize_sum",
     "models",
     "orders",
+    "path",
     "plan",
     "report",
     "theory",

@@ -31,8 +31,8 @@ def duality_gap(problem: Problem, x: Vector, dual: Vector | None = None) -> floa
 def lower_bound(problem: Problem, dual: Vector, wanted: float, pull: Vector | None = None) -> tuple[float, Vector]:
     """A lower bound of min f from any dual values: they are moved into their domain and, with an intercept, those of the heavier
     sign are scaled down until both sides balance. Where that bound is nearer to the one of knowing nothing (all duals zero) than to
-    the bound that is wanted, the best multiple of the duals is tried. `pull` is A'(w dual) / n, for duals in their domain of which it
-    is known: without an intercept the bound then needs no product. Returns the bound and the dual point it belongs to.
+    the bound that is wanted, the best multiple of the duals is tried. `pull` is A'(w dual) / n, for duals in their domain of which
+    it is known: without an intercept the bound then needs no product. Returns the bound and the dual point it belongs to.
     """
     u = np.clip(dual, *problem.dual_bounds)
     if problem.fit_intercept:

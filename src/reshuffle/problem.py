@@ -4,6 +4,7 @@ Everything a user can get wrong about data, labels or weights is refused here, b
 are neither changed nor copied, except where their layout forces it: see `rows.memory`.
 """
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -59,10 +60,20 @@ class Problem:
 
     def replace(self, **changes: Any) -> "Problem":
         """The same problem with other arguments: `problem.replace(alpha=0.1)`."""
-        names = ("y", "loss", "alpha", "sample_weight", "fit_intercept")
+        names = ("y", "loss", "alpha", "fit_intercept")
         other = Problem(**{"X": self.rows, **{name: getattr(self, name) for name in names}, **changes})
+        if "sample_weight" not in changes:
+            other.sample_weight = row_weights(self.sample_weight, other.n)
         if isinstance(changes.get("X", self.rows), Rows):  # rows have no names, and those of others are not ours to know
             other.feature_names = self.feature_names if other.d == self.d else None
+        return other
+
+    def reweighted(self, sample_weight: Vector) -> "Problem":
+        """The same problem with other weights, of which some may be zero: such rows stay where they are, so that problems of
+        different parts of the data share it. n counts them, and f is as if they were not there if the weights have mean one.
+        """
+        other = copy.copy(self)
+        other.sample_weight = row_weights(sample_weight, self.n)
         return other
 
     def take(self, rows: NDArray[np.integer[Any]]) -> "Problem":

@@ -248,7 +248,7 @@ def test_a_sample_by_curvature_is_unbiased_and_keeps_what_bends_most():
 def test_batches_grow_by_four_and_end_with_all_rows():
     assert batch_sizes(100, 5) == [100]
     assert batch_sizes(16_000, 10) == [250, 1000, 4000, 16_000]
-    assert batch_sizes(16_000, 700) == [4000, 16_000]
+    assert batch_sizes(8000, 450) == [2000, 8000]
 
 
 def test_sdca_alone_finds_an_intercept():

@@ -54,6 +54,10 @@ class Losses:
         """Their weighted sum at z + length move."""
         return float(loops.total_loss(self._value, self._parameter, self.labels, self.weights, z, move, length))
 
+    def unweighted(self, slopes: Vector) -> Vector:
+        """Dual values of weighted slopes; zero where a weight is."""
+        return np.divide(slopes, self.weights, out=np.zeros(slopes.size), where=self.weights > 0.0)
+
     def settle(self, z: Vector) -> bool:
         """A full step has led to z; returns whether that changes what is summed."""
         return False
@@ -81,7 +85,7 @@ class Smoothed(Losses):
         return float(loops.smoothed_total(self._value, self._prox, self._smoothing, z, move, length))
 
     def settle(self, z: Vector) -> bool:
-        self._multipliers = self.models(z, 0.0)[0] / self.weights
+        self._multipliers = self.unweighted(self.models(z, 0.0)[0])
         self._width = max(tuning.SHRINK * self._width, self._smallest)
         return True
 
@@ -226,7 +230,7 @@ def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Ve
         decrease = before.f - here.f
         if final:
             f = here.f if losses.exact else progress.problem.objective_at(here.z, here.x)
-            dual = (slopes + curvatures * along) / losses.weights if progress.worth_certifying(-slope) else None
+            dual = losses.unweighted(slopes + curvatures * along) if progress.worth_certifying(-slope) else None
             moved = float(np.linalg.norm(here.x - before.x)) / (float(np.linalg.norm(here.x)) + TINY) if losses.exact else 0.0
             if progress.offer(here.x, f, dual, moved):
                 return here.x

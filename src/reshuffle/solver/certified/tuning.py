@@ -20,7 +20,7 @@ STALL_SHARE = 0.5  #: of the gap before those records: it has not fallen where i
 # --- SDCA
 
 HEAVY = 2.0  #: mean squared row norms from which a row is visited twice in a pass [1.00, 1.02; 11 problems]
-LAST_PASS = 2.0  #: times the share of a pass that the rate of the last one says is still to go: so much is made [1.03, -; 6 problems]
+LAST_PASS = 2.0  #: times what the rate of the last pass says is still to go of one: so much is made of it [1.05, 1.00; 6 problems]
 SHORTEST_PASS = 0.2  #: of a pass at least: a certificate costs as much [1.01, 0.99; 1 problem]
 RATE_PASSES = 2  #: passes back over which the rate is measured that says how many are still to go [1.00, 1.29; 11 problems]
 
