@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     from reshuffle import losses, models, orders, theory
     from reshuffle.data import Data, load
     from reshuffle.duality import duality_gap
-    from reshuffle.estimators import CertifiedClassifier, CertifiedRegressor, ShuffledSGDClassifier, ShuffledSGDRegressor
+    from reshuffle.estimators import (
+        CertifiedClassifier,
+        CertifiedClassifierCV,
+        CertifiedRegressor,
+        CertifiedRegressorCV,
+        ShuffledSGDClassifier,
+        ShuffledSGDRegressor,
+    )
     from reshuffle.finite_sum import FiniteSum
     from reshuffle.optimum import NoMinimiserError
     from reshuffle.planning import Plan, plan
@@ -31,7 +38,9 @@ _HOMES = {
     "Data": "data",
     "load": "data",
     "CertifiedClassifier": "estimators",
+    "CertifiedClassifierCV": "estimators",
     "CertifiedRegressor": "estimators",
+    "CertifiedRegressorCV": "estimators",
     "ShuffledSGDClassifier": "estimators",
     "ShuffledSGDRegressor": "estimators",
     "FiniteSum": "finite_sum",
@@ -58,7 +67,9 @@ _HOMES = {
 
 __all__ = [
     "CertifiedClassifier",
+    "CertifiedClassifierCV",
     "CertifiedRegressor",
+    "CertifiedRegressorCV",
     "Constants",
     "Data",
     "DivergenceError",

@@ -284,6 +284,9 @@ def fit(
     path: Source,
     loss: LossName = AUTO,
     alpha: Alpha = ALPHA,
+    alphas: Annotated[
+        str | None, typer.Option(help="Choose alpha by cross-validation in 5 folds: auto, or values such as 0.1,0.01,0.001.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="The model file to write, JSON.")] = Path("model.json"),
     tol: Annotated[float, typer.Option(help="Stop at this certified relative gap.")] = 1e-3,
     max_iter: Annotated[int, typer.Option(help="Passes over the data at most.")] = 1000,
@@ -292,7 +295,7 @@ def fit(
     target: Target = None,
     features: Features = None,
     strict: Strict = False,
-    jobs: Annotated[int, typer.Option(help="Threads for more than two classes; -1 for all cores.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Threads for several classes or folds; -1 for all cores.")] = 1,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print a line for each pass.")] = False,
 ) -> None:
     """A linear model of a dataset, certified, as a file: a classifier or a regressor, as the labels or the loss ask."""
@@ -304,16 +307,33 @@ def fit(
 
     check_output(out, "--out")
     _refuse_own_data(out, path, "--out")
+    weight = {"alpha": alpha} if alphas is None else {"alphas": _alphas(alphas, alpha)}
     data = _load(path, target=target, n_features=features, strict=strict)
     loss = _loss(loss, data)
-    options: dict[str, Any] = {"alpha": alpha, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
+    options: dict[str, Any] = {**weight, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
     with _plain_warnings():
         model = from_data.fit(data, loss, n_jobs=jobs, verbose=int(verbose), **options)
     models.save(model, out)
     n, d = data.X.shape
     gap = float(np.max(model.relative_gap_))
+    if alphas is not None:
+        kind = "accuracy" if hasattr(model, "classes_") else "R²"
+        folds, count = model.scores_.shape
+        print(f"alpha {model.alpha_:.3g}, of {count} the best in {folds} folds: {kind} {model.best_score_:.4f}")
     passes = "1 pass" if model.n_iter_ == 1 else f"{model.n_iter_} passes"
     print(f"{out}: {loss} on {n} x {d}, {passes}, certified relative gap {gap:.1e}")
+
+
+def _alphas(text: str, alpha: float) -> Any:
+    """How many to choose from, or which."""
+    if alpha != ALPHA:
+        raise ValueError(f"--alpha {alpha:g} and --alphas {text} are two ways to say one thing; leave one out")
+    if text == AUTO:
+        return 10
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--alphas {text} is not a list of numbers; write auto, or values such as 0.1,0.01") from None
 
 
 @app.command()

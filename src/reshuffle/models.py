@@ -15,7 +15,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from reshuffle import __version__
-from reshuffle.estimators import CertifiedClassifier, CertifiedRegressor, ShuffledSGDClassifier, ShuffledSGDRegressor
+from reshuffle.estimators import (
+    CertifiedClassifier,
+    CertifiedClassifierCV,
+    CertifiedRegressor,
+    CertifiedRegressorCV,
+    ShuffledSGDClassifier,
+    ShuffledSGDRegressor,
+)
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import LOSSES, get_loss
@@ -40,9 +47,11 @@ def __getattr__(name: str) -> Any:
 
 def save(model: Model, path: str | Path) -> None:
     """Write a fitted model, with how the table it was trained on became a matrix (`columns_`, where it was one). Of its parameters,
-    `callbacks` stay behind; of its attributes, `history_`.
+    `callbacks` stay behind; of its attributes, `history_`. Of one that has chosen its alpha, the `best_estimator_` is kept.
     """
     check_is_fitted(model)
+    if isinstance(model, CertifiedClassifierCV | CertifiedRegressorCV):
+        model = model.best_estimator_
     names, columns = getattr(model, "feature_names_in_", None), getattr(model, "columns_", None)
     content = {
         "format": FORMAT,
