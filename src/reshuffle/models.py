@@ -25,7 +25,7 @@ from reshuffle.estimators import (
 )
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
-from reshuffle.losses import LOSSES, get_loss
+from reshuffle.losses import LOSSES, Multinomial, get_loss
 from reshuffle.records import write_file
 from reshuffle.tables import Columns
 
@@ -101,7 +101,7 @@ def _parameters(model: Model) -> dict[str, Any]:
     parameters = model.get_params()
     del parameters["callbacks"]
     loss = get_loss(model.loss)
-    if LOSSES.get(loss.name) is not type(loss):
+    if {**LOSSES, "multinomial": Multinomial}.get(loss.name) is not type(loss):
         raise ValueError(f"loss={str(loss)!r} is not built in, so a file cannot hold it; keep coef_ and intercept_ by other means")
     parameters["loss"] = f"{loss.name}:{loss.parameter!r}" if fields(loss) else loss.name
     weights = parameters.get("class_weight")
@@ -167,9 +167,10 @@ def _model(content: dict[str, Any]) -> Model:
         if model.columns_.names != names:
             raise ValueError("columns make other features than feature_names")
     model.n_iter_ = int(content["passes"])
-    model.step_size_ = _number_or_row("step_size", content["step_size"], rows)
-    model.dual_gap_ = _number_or_row("certified_gap", content["certified_gap"], rows)
-    model.relative_gap_ = _number_or_row("certified_relative_gap", content["certified_relative_gap"], rows)
+    problems = 1 if isinstance(get_loss(model.loss), Multinomial) else rows  # of which each has a gap
+    model.step_size_ = _number_or_row("step_size", content["step_size"], problems)
+    model.dual_gap_ = _number_or_row("certified_gap", content["certified_gap"], problems)
+    model.relative_gap_ = _number_or_row("certified_relative_gap", content["certified_relative_gap"], problems)
     return model
 
 

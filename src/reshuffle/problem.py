@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle.losses import Loss, get_loss, loops
+from reshuffle.losses import Loss, Multinomial, get_loss, loops
 from reshuffle.losses.base import compiled
 from reshuffle.rows import Rows, as_rows
 from reshuffle.validation import labels_for, matrix, renamed, row_weights
@@ -44,6 +44,11 @@ class Problem:
         l2: float | None = None,
     ) -> None:
         self.loss = get_loss(loss)
+        if isinstance(self.loss, Multinomial):
+            raise ValueError(
+                "loss='multinomial' is one of a margin for each class, and this takes losses of one margin; "
+                "use CertifiedClassifier(loss='multinomial'), or loss='logistic'"
+            )
         alpha = renamed("l2", "alpha", l2, alpha)
         if not 0.0 <= alpha < float("inf"):
             raise ValueError(f"alpha={alpha!r} must be zero or a positive number")

@@ -10,13 +10,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from reshuffle.estimators.base import Columns, Given, LinearModel, Trained, counted_rows
-from reshuffle.losses import Logistic, get_loss
+from reshuffle.losses import Logistic, Multinomial, get_loss
 from reshuffle.problem import Problem
 from reshuffle.vectors import Vector
 
 
 def _has_probabilities(model: Any) -> bool:
-    if not isinstance(get_loss(model.loss), Logistic):
+    if not isinstance(get_loss(model.loss), Logistic | Multinomial):
         raise AttributeError(f"loss={str(model.loss)!r} gives no probabilities; use loss='logistic', or calibrate the model")
     return True
 
@@ -85,7 +85,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Vector:
-        """The probability of each class, for the logistic loss: 1/(1 + exp(-score)), made to add up to one over the classes."""
+        """The probability of each class: for the logistic loss 1/(1 + exp(-score)), made to add up to one over the classes, for the
+        multinomial loss exp(score) over the sum of those of all classes.
+        """
         return np.exp(self._log_probabilities(X))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
@@ -96,7 +98,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
     def _log_probabilities(self, X: Any) -> Vector:
         scores = self._scores(X)
         both = np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
-        normalised: Vector = log_softmax(log_expit(both), axis=1)
+        joint = scores.shape[1] > 1 and isinstance(get_loss(self.loss), Multinomial)
+        normalised: Vector = log_softmax(both if joint else log_expit(both), axis=1)
         return normalised
 
     def _columns(self, numbers: NDArray[np.intp], given: Given) -> Columns:
@@ -129,7 +132,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
     def _set(self, trained: list[Trained]) -> None:
         x = np.vstack([one.x for one in trained])
         self.coef_ = x[:, : self.n_features_in_].copy()
-        self.intercept_ = x[:, -1].copy() if self.fit_intercept else np.zeros(len(trained))
+        self.intercept_ = x[:, -1].copy() if self.fit_intercept else np.zeros(x.shape[0])
         self._keep(trained)
 
 

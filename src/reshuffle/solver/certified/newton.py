@@ -54,9 +54,13 @@ class Losses:
         """Their weighted sum at z + length move."""
         return float(loops.total_loss(self._value, self._parameter, self.labels, self.weights, z, move, length))
 
-    def unweighted(self, slopes: Vector) -> Vector:
+    def duals(self, slopes: Vector) -> Vector:
         """Dual values of weighted slopes; zero where a weight is."""
         return np.divide(slopes, self.weights, out=np.zeros(slopes.size), where=self.weights > 0.0)
+
+    def bent(self, curvatures: Vector, along: Vector) -> Vector:
+        """By how much the slopes of the models change where margins change by `along`."""
+        return curvatures * along
 
     def settle(self, z: Vector) -> bool:
         """A full step has led to z; returns whether that changes what is summed."""
@@ -85,7 +89,7 @@ class Smoothed(Losses):
         return float(loops.smoothed_total(self._value, self._prox, self._smoothing, z, move, length))
 
     def settle(self, z: Vector) -> bool:
-        self._multipliers = self.unweighted(self.models(z, 0.0)[0])
+        self._multipliers = self.duals(self.models(z, 0.0)[0])
         self._width = max(tuning.SHRINK * self._width, self._smallest)
         return True
 
@@ -112,24 +116,33 @@ class Batch:
         self.alpha[problem.d :] = 0.0
 
     def at(self, x: Vector) -> Point:
-        z = self.problem.rows.margins(x, self.rows)
-        return Point(x, z, self.losses.total(z, z, 0.0) / z.size + 0.5 * float(dot(self.alpha, x * x)))
+        z = self.margins(x)
+        return Point(x, z, self.losses.total(z, z, 0.0) / self.size + 0.5 * float(dot(self.alpha, x * x)))
+
+    def margins(self, x: Vector) -> Vector:
+        return self.problem.rows.margins(x, self.rows)
+
+    def gradient(self, slopes: Vector, x: Vector) -> Vector:
+        return self.problem.rows.transposed(slopes, self.rows) / self.size + self.alpha * x
+
+    def product(self, curvatures: Vector, p: Vector) -> tuple[Vector, Vector]:
+        """A p, and the Hessian of the models' sum times p."""
+        along, product = self.problem.rows.curved_product(curvatures, p, self.rows)
+        return along, product / self.size + self.alpha * p
 
     def direction(
         self, gradient: Vector, curvatures: Vector, enough: Callable[[Vector, Vector, float], bool]
     ) -> tuple[Vector, Vector]:
         """Where the models' sum is least, s, and A s: conjugate gradients until enough(residual, s, share) says so."""
-        m, precondition = self.size, self._preconditioner(curvatures)
-        s, along, residual = np.zeros(gradient.size), np.zeros(m), -gradient
+        precondition = self.preconditioner(curvatures)
+        s, along, residual = np.zeros(gradient.size), np.zeros(curvatures.size), -gradient
         towards = precondition(residual)
         p, size = towards, float(dot(residual, towards))
         first = size
         for _ in range(tuning.CG_ITERATIONS):
             if not size > 0.0:
                 break
-            part, product = self.problem.rows.curved_product(curvatures, p, self.rows)
-            product /= m
-            product += self.alpha * p
+            part, product = self.product(curvatures, p)
             bend = float(dot(p, product))
             if not bend > 0.0:
                 break
@@ -144,7 +157,8 @@ class Batch:
             p, size = towards + (new / size) * p, new
         return s, along
 
-    def _preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
+    def preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
+        """Nearly the inverse of that Hessian."""
         if self.alpha.size > tuning.FEW_FEATURES:
             diagonal = self.problem.rows.curved_squares(curvatures, self.rows) / self.size + self.alpha
             diagonal[diagonal <= 0.0] = 1.0
@@ -205,17 +219,18 @@ def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: 
         rows = np.sort(order[:size]) if size < n else None
         smooth = problem.smoothness is not None
         losses = Losses(problem, rows) if smooth else Smoothed(problem, rows, width, progress.dual)
-        x = _on_batch(Batch(problem, rows, losses, limit), progress, x, final=size == n)
+        x = on_batch(Batch(problem, rows, losses, limit), progress, x, final=size == n)
 
 
-def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vector:
+def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vector:
+    """Steps on one batch until `progress` says that it is enough or, if it is not the final one, until they gain little."""
     losses, here = batch.losses, batch.at(x)
     care, since, rounds = 0.0, 0, 0
     for _ in range(10**9 if final else tuning.BATCH_STEPS):
         slopes, curvatures = losses.models(here.z, care)
         if care < 1.0 and curvatures.sum() <= _STRAIGHT * np.abs(slopes).sum():  # straight everywhere
             slopes, curvatures = losses.models(here.z, 1.0)
-        gradient = batch.problem.rows.transposed(slopes, batch.rows) / here.z.size + batch.alpha * here.x
+        gradient = batch.gradient(slopes, here.x)
 
         def enough(residual: Vector, s: Vector, share: float) -> bool:
             if final and -float(dot(gradient, s)) < tuning.CG_EXACT_WITHIN * progress.target:  # noqa: B023 not called after this turn
@@ -230,7 +245,7 @@ def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Ve
         decrease = before.f - here.f
         if final:
             f = here.f if losses.exact else progress.problem.objective_at(here.z, here.x)
-            dual = losses.unweighted(slopes + curvatures * along) if progress.worth_certifying(-slope) else None
+            dual = losses.duals(slopes + losses.bent(curvatures, along)) if progress.worth_certifying(-slope) else None
             moved = float(np.linalg.norm(here.x - before.x)) / (float(np.linalg.norm(here.x)) + TINY) if losses.exact else 0.0
             if progress.offer(here.x, f, dual, moved):
                 return here.x
@@ -256,7 +271,7 @@ def _line_search(batch: Batch, here: Point, s: Vector, along: Vector, slope: flo
     xx, xs, ss = (0.5 * float(dot(batch.alpha, product)) for product in (here.x * here.x, 2.0 * here.x * s, s * s))
     length = tuning.BACKTRACK
     while length > _SHORTEST:
-        near = batch.losses.total(here.z, along, length) / here.z.size + xx + length * (xs + length * ss)
+        near = batch.losses.total(here.z, along, length) / batch.size + xx + length * (xs + length * ss)
         if _falls(near, here.f, length * slope):
             there = batch.at(here.x + length * s)  # of the point itself: margins that are sums of steps drift away from it
             if _falls(there.f, here.f, 0.0):

@@ -109,8 +109,12 @@ class Progress:
 
     def certificate_can_bear(self, residual: Vector) -> bool:
         """Whether a gradient of this size at the dual point would cost the certificate only a small share of the target."""
-        coefficients = residual[: self.problem.d]
-        return float(dot(coefficients, coefficients)) <= 2.0 * tuning.CERTIFICATE_SHARE * self.problem.alpha * self.target
+        allowed = 2.0 * tuning.CERTIFICATE_SHARE * self.problem.alpha * self.target
+        return self._square_of_coefficients(residual) <= allowed
+
+    def _square_of_coefficients(self, x: Vector) -> float:
+        """|x|^2 without what bears no regulariser."""
+        return float(dot(x[: self.problem.d], x[: self.problem.d]))
 
     def worth_certifying(self, expected: float) -> bool:
         """Whether a lower bound after a step that was expected to lower f by so much could be near enough. As steps converge
