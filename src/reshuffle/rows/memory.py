@@ -332,15 +332,23 @@ class DenseRows(MemoryRows):
         return total
 
     def hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
+        return self._hessian(curvatures, rows, np.float64)
+
+    def rough_hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
+        return self._hessian(curvatures, rows, np.float64 if self.matrix.itemsize > 4 else np.float32)
+
+    def _hessian(self, curvatures: Vector, rows: Integers | None, kind: Any) -> Vector:
+        """Products in this type, summed over chunks in float64."""
         H = np.zeros((self.dimension, self.dimension))
+        largest = float(curvatures.max(initial=0.0)) or 1.0  # which keeps float32 from losing those of rows that hardly bend
         for start in range(0, curvatures.size, _HESSIAN_CHUNK):
             place = slice(start, start + _HESSIAN_CHUNK)
-            chunk = self.matrix[place if rows is None else rows[place]].astype(np.float64)
+            chunk = self.matrix[place if rows is None else rows[place]].astype(kind)
             if self.intercept:
-                chunk = np.hstack([chunk, np.ones((chunk.shape[0], 1))])
-            chunk *= np.sqrt(curvatures[place])[:, None]
+                chunk = np.hstack([chunk, np.ones((chunk.shape[0], 1), dtype=kind)])
+            chunk *= np.sqrt(curvatures[place] / largest).astype(kind)[:, None]
             H += chunk.T @ chunk
-        return H
+        return largest * H
 
     def _layout(self, state: Vector) -> Vector:
         return np.array(state)

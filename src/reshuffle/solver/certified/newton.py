@@ -164,7 +164,7 @@ class Batch:
             diagonal[diagonal <= 0.0] = 1.0
             return lambda r: r / diagonal
         chosen, kept = sample_by_curvature(curvatures, self._limit)
-        H = self.problem.rows.hessian(kept, chosen if self.rows is None else self.rows[chosen]) / self.size
+        H = self.problem.rows.rough_hessian(kept, chosen if self.rows is None else self.rows[chosen]) / self.size
         diagonal = H.reshape(-1)[:: H.shape[0] + 1]  # a view
         ridge, plain = 0.0, diagonal + self.alpha
         while True:  # an intercept without curvature, or a tiny alpha after rounding, may lack a positive pivot
