@@ -115,10 +115,10 @@ class JointBatch(Batch):
     """A set of rows with the sums over them that a step needs, preconditioned class by class."""
 
     def __init__(self, joint: Joint, rows: Chosen, limit: int) -> None:
-        self._joint, losses = joint, JointLosses(joint, rows)
-        self._single = Batch(joint.one, rows, Losses(joint.one, rows), limit)
-        self.problem, self.rows, self.losses = joint.one, rows, losses
-        self.size, self.alpha = losses.weights.size, np.tile(self._single.alpha, joint.classes)
+        losses = JointLosses(joint, rows)
+        super().__init__(joint.one, rows, losses, limit)
+        self._joint, self._single = joint, Batch(joint.one, rows, Losses(joint.one, rows), limit)
+        self.alpha = np.tile(self._single.alpha, joint.classes)
 
     def margins(self, x: Vector) -> Vector:
         return self._joint.margins(x, self.rows)

@@ -4,7 +4,8 @@ the sum of the models is least.
 A small random batch comes first; when steps on it gain little, a batch four times larger takes over, and only the last few steps
 see all rows. The linear system of a step is solved by conjugate gradients, with few features preconditioned by the Hessian of as
 many rows as cost about as much as a few passes (all of them on sparse data, which leaves one iteration to do), else by its
-diagonal. The models' slopes at the new point are the dual values of the certificate: they make it tight.
+diagonal; a Hessian is kept for the next steps on a batch as long as it will do. The models' slopes at the new point are the dual
+values of the certificate: they make it tight.
 """
 
 from collections.abc import Callable
@@ -107,11 +108,14 @@ class Point(NamedTuple):
 
 
 class Batch:
-    """A set of rows with the sums over them that a step needs."""
+    """A set of rows with the sums over them that a step needs. Steps share a preconditioner as long as few iterations of conjugate
+    gradients are enough with it: to form a Hessian takes as long as several.
+    """
 
     def __init__(self, problem: Problem, rows: Chosen, losses: Losses, limit: int) -> None:
         self.problem, self.rows, self.losses, self._limit = problem, rows, losses, limit
-        self.size = losses.labels.size
+        self._held: Callable[[Vector], Vector] | None = None
+        self.size = losses.weights.size
         self.alpha = np.full(problem.dimension, problem.alpha)
         self.alpha[problem.d :] = 0.0
 
@@ -134,12 +138,17 @@ class Batch:
         self, gradient: Vector, curvatures: Vector, enough: Callable[[Vector, Vector, float], bool]
     ) -> tuple[Vector, Vector]:
         """Where the models' sum is least, s, and A s: conjugate gradients until enough(residual, s, share) says so."""
-        precondition = self.preconditioner(curvatures)
         s, along, residual = np.zeros(gradient.size), np.zeros(curvatures.size), -gradient
+        held = self._held
+        precondition = held or self._fresh(curvatures)
         towards = precondition(residual)
         p, size = towards, float(dot(residual, towards))
         first = size
-        for _ in range(tuning.CG_ITERATIONS):
+        for iteration in range(tuning.CG_ITERATIONS):
+            if held is not None and iteration == tuning.KEEP_WITHIN:  # that is not few: go on with another
+                held, precondition = None, self._fresh(curvatures)
+                p = precondition(residual)
+                size, first = float(dot(residual, p)), float(dot(gradient, precondition(gradient)))
             if not size > 0.0:
                 break
             part, product = self.product(curvatures, p)
@@ -152,10 +161,19 @@ class Batch:
             residual -= length * product
             towards = precondition(residual)
             new = float(dot(residual, towards))
-            if enough(residual, s, new / first):
+            if enough(residual, s, new / first if held is None else tuning.KEEP_STRICTER * new / first):
                 break
             p, size = towards + (new / size) * p, new
         return s, along
+
+    def forget(self) -> None:
+        """The preconditioner: losses bend differently where they are now."""
+        self._held = None
+
+    def _fresh(self, curvatures: Vector) -> Callable[[Vector], Vector]:
+        fresh = self.preconditioner(curvatures)
+        self._held = fresh if self.problem.dimension <= tuning.FEW_FEATURES else None  # a diagonal is formed in no time
+        return fresh
 
     def preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
         """Nearly the inverse of that Hessian."""
@@ -243,6 +261,8 @@ def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vec
         if losses.exact:
             care = 1.0 if length < tuning.CARE_BELOW else tuning.CARE_FADES * care if length == 1.0 else care
         decrease = before.f - here.f
+        if abs(decrease + 0.5 * slope) > tuning.KEEP_IF * abs(slope):
+            batch.forget()
         if final:
             f = here.f if losses.exact else progress.problem.objective_at(here.z, here.x)
             dual = losses.duals(slopes + losses.bent(curvatures, along)) if progress.worth_certifying(-slope) else None

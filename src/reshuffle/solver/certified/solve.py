@@ -85,17 +85,22 @@ def _dual_start(problem: Problem, progress: Progress, warm: bool) -> tuple[Vecto
     """The point to start SDCA from and its dual values: those of knowing nothing or, if `progress` is warm and has some that bound
     the minimum better, those.
     """
+    dual, start = np.zeros(problem.n), np.zeros(problem.dimension)
     empty = problem.squared_norms() == 0.0  # rows that no pass would move
-    if warm or empty.any():
-        nothing = np.where(empty, problem.duals(problem.margins(progress.x)), 0.0)
-        known = warm and progress.bound > lower_bound(problem, nothing, -np.inf)[0]
-        dual = progress.dual.copy() if known else nothing
-        start = problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.alpha)
-    else:
-        dual, start = np.zeros(problem.n), np.zeros(problem.dimension)
+    if empty.any():
+        dual[empty] = problem.duals(problem.margins(progress.x))[empty]
+        start = _point_of(problem, dual)
+    if warm and progress.bound > lower_bound(problem, dual, -np.inf, start[: problem.d] * -problem.alpha)[0]:
+        dual = progress.dual.copy()
+        start = _point_of(problem, dual)
     if problem.fit_intercept:
         start[-1] = progress.x[-1]
     return start, dual
+
+
+def _point_of(problem: Problem, dual: Vector) -> Vector:
+    """The x that belongs to dual values."""
+    return problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.alpha)
 
 
 def baseline(problem: Problem) -> Baseline:
