@@ -146,7 +146,7 @@ class CertifiedClassifierCV(_CertifiedCV, LinearClassifier):
     the same data, in threads, and go along a path of warm starts over the alphas.
 
     loss : as in `CertifiedClassifier`.
-    alphas : the values to choose from, or how many, over five decades down from where hardly anything is left to gain.
+    alphas : the values to choose from, or how many, over seven decades down from where hardly anything is left to gain.
     cv : how many folds, with as much of each class in each; a splitter of scikit-learn; or pairs of rows to train and to test on.
     scoring : what is best: a name that scikit-learn knows, or a function of model, X and y; None for the accuracy.
     n_jobs : threads for folds and classes; None for one, -1 for all cores.

@@ -15,7 +15,7 @@ from reshuffle.validation import real, whole_number
 from reshuffle.vectors import Vector, dot
 
 NEXT_TO_NOTHING = 0.01  #: of the constant model's loss: all that is left to gain at alpha_max
-DECADES = 5.0  #: from alpha_max down to the smallest alpha of a grid
+DECADES = 7.0  #: from alpha_max down to the smallest alpha of a grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ def path(problem: Problem, alphas: int | ArrayLike = 20, *, tol: float = 1e-3, m
     where those before it point to.
 
     problem : its own alpha does not matter.
-    alphas : the values, or how many, from `alpha_max` down over five decades.
+    alphas : the values, or how many, from `alpha_max` down over seven decades.
     tol, max_iter, seed : of each fit.
     """
     values, start = grid(problem, alphas), baseline(problem)
