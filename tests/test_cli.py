@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -228,6 +229,19 @@ def test_fit_writes_a_model_that_predict_reads(tmp_path):
     assert [[float(p) for p in row.split("\t")] for row in rows] == want.tolist()
     test.write_text("+1 1:1 5:1\n")
     assert "test.svm has 5 features; the model was trained on 3" in run("predict", model, test, status=2)[1]
+
+
+def test_fit_chooses_alpha_by_cross_validation(tmp_path):
+    model = tmp_path / "model.json"
+    asked = ("fit", "breast_cancer", "--loss", "logistic", "--out", model)
+    chosen, written = run(*asked, "--alphas", "auto")[0].splitlines()
+    assert re.fullmatch(r"alpha \S+, of 10 the best in 5 folds: accuracy 0\.9\d+", chosen)
+    assert written.startswith(f"{model}: logistic on 569 x 30, ")
+    run(*asked, "--alphas", "0.1,0.001")
+    assert rs.models.load(model).alpha in (0.1, 0.001)
+    assert rs.models.load(model).feature_names_in_[0] == "mean radius"
+    assert "leave one out" in run(*asked, "--alphas", "auto", "--alpha", 0.1, status=2)[1]
+    assert "--alphas 0.1;0.2 is not a list of numbers" in run(*asked, "--alphas", "0.1;0.2", status=2)[1]
 
 
 def test_fit_takes_words_names_and_several_classes(tmp_path, called):

@@ -12,13 +12,21 @@ if TYPE_CHECKING:
     from reshuffle import losses, models, orders, theory
     from reshuffle.data import Data, load
     from reshuffle.duality import duality_gap
-    from reshuffle.estimators import CertifiedClassifier, CertifiedRegressor, ShuffledSGDClassifier, ShuffledSGDRegressor
+    from reshuffle.estimators import (
+        CertifiedClassifier,
+        CertifiedClassifierCV,
+        CertifiedRegressor,
+        CertifiedRegressorCV,
+        ShuffledSGDClassifier,
+        ShuffledSGDRegressor,
+    )
     from reshuffle.finite_sum import FiniteSum
     from reshuffle.optimum import NoMinimiserError
     from reshuffle.planning import Plan, plan
     from reshuffle.problem import Problem
     from reshuffle.reporting import Report, report
     from reshuffle.rows import Rows
+    from reshuffle.solver.certified import SolutionPath, path
     from reshuffle.solver.guarantee import Guarantee
     from reshuffle.solver.run import DivergenceError, Run
     from reshuffle.solver.shuffled import minimize
@@ -30,7 +38,9 @@ _HOMES = {
     "Data": "data",
     "load": "data",
     "CertifiedClassifier": "estimators",
+    "CertifiedClassifierCV": "estimators",
     "CertifiedRegressor": "estimators",
+    "CertifiedRegressorCV": "estimators",
     "ShuffledSGDClassifier": "estimators",
     "ShuffledSGDRegressor": "estimators",
     "FiniteSum": "finite_sum",
@@ -43,6 +53,8 @@ _HOMES = {
     "Rows": "rows",
     "DivergenceError": "solver.run",
     "Guarantee": "solver.guarantee",
+    "SolutionPath": "solver.certified",
+    "path": "solver.certified",
     "Run": "solver.run",
     "duality_gap": "duality",
     "minimize": "solver.shuffled",
@@ -55,7 +67,9 @@ _HOMES = {
 
 __all__ = [
     "CertifiedClassifier",
+    "CertifiedClassifierCV",
     "CertifiedRegressor",
+    "CertifiedRegressorCV",
     "Constants",
     "Data",
     "DivergenceError",
@@ -71,6 +85,7 @@ __all__ = [
     "ShuffledSGDClassifier",
     "ShuffledSGDRegressor",
     "SmoothConstants",
+    "SolutionPath",
     "__version__",
     "constants",
     "duality_gap",
@@ -80,6 +95,7 @@ __all__ = [
     "minimize_sum",
     "models",
     "orders",
+    "path",
     "plan",
     "report",
     "theory",

@@ -28,10 +28,11 @@ def duality_gap(problem: Problem, x: Vector, dual: Vector | None = None) -> floa
     return max(problem.objective_at(z, x) - best, 0.0)
 
 
-def lower_bound(problem: Problem, dual: Vector, wanted: float) -> tuple[float, Vector]:
+def lower_bound(problem: Problem, dual: Vector, wanted: float, pull: Vector | None = None) -> tuple[float, Vector]:
     """A lower bound of min f from any dual values: they are moved into their domain and, with an intercept, those of the heavier
     sign are scaled down until both sides balance. Where that bound is nearer to the one of knowing nothing (all duals zero) than to
-    the bound that is wanted, the best multiple of the duals is tried. Returns the bound and the dual point it belongs to.
+    the bound that is wanted, the best multiple of the duals is tried. `pull` is A'(w dual) / n, for duals in their domain of which
+    it is known: without an intercept the bound then needs no product. Returns the bound and the dual point it belongs to.
     """
     u = np.clip(dual, *problem.dual_bounds)
     if problem.fit_intercept:
@@ -40,7 +41,8 @@ def lower_bound(problem: Problem, dual: Vector, wanted: float) -> tuple[float, V
         up, down = float(pulls[positive].sum()), -float(pulls[~positive].sum())
         if up != down:
             u[positive if up > down else ~positive] *= min(up, down) / max(up, down)
-    along = problem.dual_objective_along(u)
+            pull = None
+    along = problem.dual_objective_along(u, pull)
     full = along(1.0)
     nothing = along(0.0) if full < wanted else -np.inf
     if full >= 0.5 * (wanted + nothing):

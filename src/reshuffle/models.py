@@ -15,10 +15,17 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from reshuffle import __version__
-from reshuffle.estimators import CertifiedClassifier, CertifiedRegressor, ShuffledSGDClassifier, ShuffledSGDRegressor
+from reshuffle.estimators import (
+    CertifiedClassifier,
+    CertifiedClassifierCV,
+    CertifiedRegressor,
+    CertifiedRegressorCV,
+    ShuffledSGDClassifier,
+    ShuffledSGDRegressor,
+)
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
-from reshuffle.losses import LOSSES, get_loss
+from reshuffle.losses import LOSSES, Multinomial, get_loss
 from reshuffle.records import write_file
 from reshuffle.tables import Columns
 
@@ -40,9 +47,11 @@ def __getattr__(name: str) -> Any:
 
 def save(model: Model, path: str | Path) -> None:
     """Write a fitted model, with how the table it was trained on became a matrix (`columns_`, where it was one). Of its parameters,
-    `callbacks` stay behind; of its attributes, `history_`.
+    `callbacks` stay behind; of its attributes, `history_`. Of one that has chosen its alpha, the `best_estimator_` is kept.
     """
     check_is_fitted(model)
+    if isinstance(model, CertifiedClassifierCV | CertifiedRegressorCV):
+        model = model.best_estimator_
     names, columns = getattr(model, "feature_names_in_", None), getattr(model, "columns_", None)
     content = {
         "format": FORMAT,
@@ -92,7 +101,7 @@ def _parameters(model: Model) -> dict[str, Any]:
     parameters = model.get_params()
     del parameters["callbacks"]
     loss = get_loss(model.loss)
-    if LOSSES.get(loss.name) is not type(loss):
+    if {**LOSSES, "multinomial": Multinomial}.get(loss.name) is not type(loss):
         raise ValueError(f"loss={str(loss)!r} is not built in, so a file cannot hold it; keep coef_ and intercept_ by other means")
     parameters["loss"] = f"{loss.name}:{loss.parameter!r}" if fields(loss) else loss.name
     weights = parameters.get("class_weight")
@@ -158,9 +167,10 @@ def _model(content: dict[str, Any]) -> Model:
         if model.columns_.names != names:
             raise ValueError("columns make other features than feature_names")
     model.n_iter_ = int(content["passes"])
-    model.step_size_ = _number_or_row("step_size", content["step_size"], rows)
-    model.dual_gap_ = _number_or_row("certified_gap", content["certified_gap"], rows)
-    model.relative_gap_ = _number_or_row("certified_relative_gap", content["certified_relative_gap"], rows)
+    problems = 1 if isinstance(get_loss(model.loss), Multinomial) else rows  # of which each has a gap
+    model.step_size_ = _number_or_row("step_size", content["step_size"], problems)
+    model.dual_gap_ = _number_or_row("certified_gap", content["certified_gap"], problems)
+    model.relative_gap_ = _number_or_row("certified_relative_gap", content["certified_relative_gap"], problems)
     return model
 
 

@@ -4,13 +4,14 @@ Everything a user can get wrong about data, labels or weights is refused here, b
 are neither changed nor copied, except where their layout forces it: see `rows.memory`.
 """
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle.losses import Loss, get_loss, loops
+from reshuffle.losses import Loss, Multinomial, get_loss, loops
 from reshuffle.losses.base import compiled
 from reshuffle.rows import Rows, as_rows
 from reshuffle.validation import labels_for, matrix, renamed, row_weights
@@ -46,6 +47,11 @@ class Problem:
         l2: float | None = None,
     ) -> None:
         self.loss = get_loss(loss)
+        if isinstance(self.loss, Multinomial):
+            raise ValueError(
+                "loss='multinomial' is one of a margin for each class, and this takes losses of one margin; "
+                "use CertifiedClassifier(loss='multinomial'), or loss='logistic'"
+            )
         alpha = renamed("l2", "alpha", l2, alpha)
         if not 0.0 <= alpha < float("inf"):
             raise ValueError(f"alpha={alpha!r} must be zero or a positive number")
@@ -62,10 +68,20 @@ class Problem:
 
     def replace(self, **changes: Any) -> "Problem":
         """The same problem with other arguments: `problem.replace(alpha=0.1)`."""
-        names = ("y", "loss", "alpha", "sample_weight", "fit_intercept")
+        names = ("y", "loss", "alpha", "fit_intercept")
         other = Problem(**{"X": self.rows, **{name: getattr(self, name) for name in names}, **changes})
+        if "sample_weight" not in changes:
+            other.sample_weight = row_weights(self.sample_weight, other.n)
         if isinstance(changes.get("X", self.rows), Rows):  # rows have no names, and those of others are not ours to know
             other.feature_names = self.feature_names if other.d == self.d else None
+        return other
+
+    def reweighted(self, sample_weight: Vector) -> "Problem":
+        """The same problem with other weights, of which some may be zero: such rows stay where they are, so that problems of
+        different parts of the data share it. n counts them, and f is as if they were not there if the weights have mean one.
+        """
+        other = copy.copy(self)
+        other.sample_weight = row_weights(sample_weight, self.n)
         return other
 
     def take(self, rows: NDArray[np.integer[Any]]) -> "Problem":
@@ -202,15 +218,17 @@ class Problem:
         c_square = self.alpha**2 * float(dot(x[: self.d], x[: self.d]))
         return self.rows.prefix_norms(order, self.sample_weight * self.duals(z), along, c_square)
 
-    def dual_objective_along(self, u: Vector) -> Callable[[float], float]:
+    def dual_objective_along(self, u: Vector, pull: Vector | None = None) -> Callable[[float], float]:
         """-(1/n) sum w_i l*(v_i) - |A'(w v)|^2 / (2 alpha n^2) at v = s u, as a function of s: a lower bound of min f if u balances
-        an intercept (w'u = 0). All s share one product with the data.
+        an intercept (w'u = 0). All s share one product with the data, A'(w u) / n, or none where it is known: `pull`.
         """
-        pull = self.transposed(self.sample_weight * u)[: self.d] / self.n
+        pull = self.transposed(self.sample_weight * u)[: self.d] / self.n if pull is None else pull
         square = float(dot(pull, pull)) / (2.0 * self.alpha)
+        conjugate = (compiled(self.loss, "conjugate"), self.loss.parameter, self.labels, self.sample_weight)
+        domain = (*map(float, self.loss.dual_domain), self.loss.task == "classification")
 
         def value(s: float) -> float:
-            return -float(dot(self.sample_weight, self.conjugates(s * u))) / self.n - s * s * square
+            return -float(loops.total_conjugate(*conjugate, *domain, u, s)) / self.n - s * s * square
 
         return value
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import reshuffle
 from reshuffle.cli import console
-from reshuffle.defaults import AUTO
+from reshuffle.defaults import ALPHA, AUTO
 
 
 def source(path: list[str], target: str | None, features: int | None) -> list[str]:
@@ -51,6 +51,18 @@ def loss_of(loss: str, data: Any) -> str:
     chosen, why = loss_for(data.y, data.name)
     console.say(f"loss {chosen}, as {why}; --loss says otherwise")
     return chosen
+
+
+def alphas(text: str, alpha: float) -> Any:
+    """How many to choose from, or which."""
+    if alpha != ALPHA:
+        raise ValueError(f"--alpha {alpha:g} and --alphas {text} are two ways to say one thing; leave one out")
+    if text == AUTO:
+        return 10
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--alphas {text} is not a list of numbers; write auto, or values such as 0.1,0.01") from None
 
 
 def refuse_own_data(out: Path, path: list[str], name: str) -> None:

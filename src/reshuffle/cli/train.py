@@ -83,6 +83,9 @@ def fit(
     path: Source,
     loss: LossName = AUTO,
     alpha: Alpha = ALPHA,
+    alphas: Annotated[
+        str | None, typer.Option(help="Choose alpha by cross-validation in 5 folds: auto, or values such as 0.1,0.01,0.001.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="The model file to write, JSON.")] = Path("model.json"),
     tol: Annotated[float, typer.Option(help="Stop at this certified relative gap.")] = 1e-3,
     max_iter: Annotated[int, typer.Option(help="Passes over the data at most.")] = 1000,
@@ -91,7 +94,7 @@ def fit(
     target: Target = None,
     features: Features = None,
     strict: Strict = False,
-    jobs: Annotated[int, typer.Option(help="Threads for more than two classes; -1 for all cores.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Threads for several classes or folds; -1 for all cores.")] = 1,
 ) -> None:
     """A linear model of a dataset, certified, as a file: a classifier or a regressor, as the labels or the loss ask."""
     import numpy as np
@@ -102,14 +105,19 @@ def fit(
 
     check_output(out, "--out")
     reading.refuse_own_data(out, path, "--out")
+    weight = {"alpha": alpha} if alphas is None else {"alphas": reading.alphas(alphas, alpha)}
     data = reading.load(path, target=target, n_features=features, strict=strict)
     loss = reading.loss_of(loss, data)
-    options: dict[str, Any] = {"alpha": alpha, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
+    options: dict[str, Any] = {**weight, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
     with console.plain_warnings():
         model = from_data.fit(data, loss, n_jobs=jobs, verbose=int(console.verbose()), **options)
     models.save(model, out)
     n, d = data.X.shape
     gap = float(np.max(model.relative_gap_))
+    if alphas is not None:
+        kind = "accuracy" if hasattr(model, "classes_") else "R²"
+        folds, count = model.scores_.shape
+        print(f"alpha {model.alpha_:.3g}, of {count} the best in {folds} folds: {kind} {model.best_score_:.4f}")
     passes = "1 pass" if model.n_iter_ == 1 else f"{model.n_iter_} passes"
     print(f"{out}: {loss} on {n} x {d}, {passes}, certified relative gap {gap:.1e}")
 

@@ -1,10 +1,12 @@
 """Linear models with the interface of scikit-learn and a certificate: fitted, they say how far from the optimum they can be.
 
-`Certified...` is the certified solver, which needs no step size; `ShuffledSGD...` is Algorithm 1 of the paper, with its order,
-batch size, step size and epochs.
+`Certified...` is the certified solver, which needs no step size and, as `Certified...CV`, chooses alpha itself; `ShuffledSGD...` is
+Algorithm 1 of the paper, with its order, batch size, step size and epochs.
 """
 
 from reshuffle.estimators.certified import CertifiedClassifier, CertifiedRegressor
+from reshuffle.estimators.cross_validation import CertifiedClassifierCV, CertifiedRegressorCV
 from reshuffle.estimators.shuffled import ShuffledSGDClassifier, ShuffledSGDRegressor
 
-__all__ = ["CertifiedClassifier", "CertifiedRegressor", "ShuffledSGDClassifier", "ShuffledSGDRegressor"]
+__all__ = ["CertifiedClassifier", "CertifiedClassifierCV", "CertifiedRegressor", "CertifiedRegressorCV"]
+__all__ += ["ShuffledSGDClassifier", "ShuffledSGDRegressor"]

@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import inf
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, column_or_1d
@@ -29,6 +30,7 @@ from reshuffle.validation import real, unmasked, whole_number
 from reshuffle.vectors import Vector
 
 Report = Callable[[Epoch], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +47,23 @@ class Trained:
 
 
 @dataclass(frozen=True, eq=False)
+class Given:
+    """What the user gave, without the rows of weight zero."""
+
+    X: Any
+    y: Any
+    weights: Vector | None  #: None where there are none, so that all rows count alike
+    everything: Any  #: y with those rows
+    kept: NDArray[np.intp]  #: where the others stand among them
+
+
+@dataclass(frozen=True, eq=False)
 class Columns:
     """The predictors of a model: what the lines of each begin with, and the labels it is trained on, made when asked for."""
 
     names: list[str]
     labels: Callable[[int], Vector]
+    given: Given
 
 
 class LinearModel(BaseEstimator):  # type: ignore[misc]
@@ -57,8 +71,9 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     _task: ClassVar[Task]
     _remedy: ClassVar[str]  # where the tolerance was not reached
+    _numbers: ClassVar[tuple[str, ...]] = ("alpha", "tol")  # parameters that must not be negative
     loss: str | Loss
-    alpha: float
+    alpha: Any
     tol: float | None
     fit_intercept: bool
     warm_start: bool
@@ -90,7 +105,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         if loss.task != self._task:
             fitting = ", ".join(name for name, kind in LOSSES.items() if kind.task == self._task)
             raise ValueError(f"loss={str(loss)!r} is not for {self._task}; {type(self).__name__} takes {fitting}")
-        for name in ("alpha", "tol"):
+        for name in self._numbers:
             value: Any = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) < inf:
                 raise ValueError(f"{name}={value!r} must be zero or a positive number")
@@ -143,7 +158,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             return whole_number("random_state", self.random_state, 0)
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
-    def _in_threads(self, train: Callable[[int], Trained], count: int) -> list[Trained]:
+    def _in_threads(self, train: Callable[[int], T], count: int) -> list[T]:
         workers = 1 if count == 1 else min(effective_n_jobs(self.n_jobs), count)
         if workers == 1:
             return [train(k) for k in range(count)]
@@ -199,17 +214,17 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return scores
 
 
-def counted_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Vector | None]:
-    """The rows whose weight is not zero, and their weights; None where there are none, so that all count alike."""
+def counted_rows(X: Any, y: Any, sample_weight: Any) -> Given:
+    """The rows whose weight is not zero."""
     if sample_weight is None:
-        return X, y, None
+        return Given(X, y, None, y, np.arange(y.shape[0]))
     weights: Vector = _check_sample_weight(real("sample_weight", sample_weight), y, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
         raise ValueError("sample_weight is zero everywhere; at least one row must count")
-    if weights.all():
-        return X, y, weights
     kept = np.flatnonzero(weights)
-    return X.take(kept) if isinstance(X, Rows) else X[kept], y[kept], weights[kept]
+    if kept.size == weights.size:
+        return Given(X, y, weights, y, kept)
+    return Given(X.take(kept) if isinstance(X, Rows) else X[kept], y[kept], weights[kept], y, kept)
 
 
 def _joined(values: list[float | None]) -> Any:

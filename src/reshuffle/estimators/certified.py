@@ -3,14 +3,18 @@
 from collections.abc import Callable
 from typing import Any
 
-from reshuffle.estimators.base import LinearModel, Report, Trained
+import numpy as np
+
+from reshuffle.estimators.base import Columns, LinearModel, Report, Trained
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
-from reshuffle.losses import Loss
+from reshuffle.losses import Logistic, Loss, Multinomial, get_loss
 from reshuffle.problem import Problem
-from reshuffle.solver.certified import solve
+from reshuffle.solver.certified import solve, solve_multinomial
 from reshuffle.validation import whole_number
 from reshuffle.vectors import Vector
+
+_ALL = 1e-16  # what tol=0 asks for: all that rounding allows
 
 
 class _Certified(LinearModel):
@@ -26,8 +30,7 @@ class _Certified(LinearModel):
 
     def _trainer(self, problem: Problem, seed: int) -> Callable[[Problem, Vector | None, Report | None], Trained]:
         def train(column: Problem, start: Vector | None, report: Report | None) -> Trained:
-            # tol=0 asks for all that rounding allows
-            found = solve(column, tol=self.tol or 1e-16, max_iter=self.max_iter, x0=start, seed=seed, callback=report)
+            found = solve(column, tol=self.tol or _ALL, max_iter=self.max_iter, x0=start, seed=seed, callback=report)
             return Trained(found.x, found.history, None, found.gap, found.relative_gap, found.converged)
 
         return train
@@ -42,9 +45,10 @@ class CertifiedClassifier(_Certified, LinearClassifier):
     subsampled Newton steps, stopped by the duality gap.
 
     Minimises (1/sum w) sum_i w_i l(a_i'x + b, y_i) + (alpha/2)|x|^2 until the certified relative gap is at most tol. With more
-    than two classes, each gets a predictor against all others.
+    than two classes, each gets a predictor against all others or, with the multinomial loss, all are trained as one problem.
 
-    loss : "logistic", "hinge", "squared_hinge", "smoothed_hinge"; "smoothed_hinge:0.5" sets the parameter; or a `Loss`.
+    loss : "logistic", "multinomial", "hinge", "squared_hinge", "smoothed_hinge"; "smoothed_hinge:0.5" sets the parameter; or a
+        `Loss`. With two classes, "multinomial" is "logistic".
     alpha : weight of the regulariser, above 0; it leaves the intercept alone.
     tol : where to stop: (f - min f) / (f of the best constant prediction - min f) is certified to be at most this.
     max_iter : passes over the data at most.
@@ -59,7 +63,7 @@ class CertifiedClassifier(_Certified, LinearClassifier):
     Fitted, it has `coef_` and `intercept_` (a row for each class, or one for two classes), `classes_`, `n_features_in_`,
     `feature_names_in_`, `n_iter_` (passes, the most that a class took), `dual_gap_` (certified: f - min f is at most this),
     `relative_gap_` (that, relative as in `tol`) and `history_` (an `Epoch` for each pass). With more than two classes the gaps are
-    arrays and `history_` a list of lists.
+    arrays and `history_` a list of lists, unless the loss is multinomial.
     """
 
     def __init__(
@@ -78,6 +82,25 @@ class CertifiedClassifier(_Certified, LinearClassifier):
         callbacks: Any = None,
     ) -> None:
         self._set_parameters(locals())
+
+    def _problem(self, X: Any, y: Any, loss: Loss, weights: Vector | None) -> Problem:
+        return super()._problem(X, y, Logistic() if isinstance(loss, Multinomial) else loss, weights)
+
+    def _train(self, problem: Problem, columns: Columns, starts: list[Vector] | None) -> list[Trained]:
+        if self.classes_.size == 2 or not isinstance(get_loss(self.loss), Multinomial):
+            return super()._train(problem, columns, starts)
+        numbers = np.searchsorted(self.classes_, columns.given.y)
+        found = solve_multinomial(
+            problem,
+            numbers,
+            self.classes_.size,
+            tol=self.tol or _ALL,
+            max_iter=self.max_iter,
+            x0=None if starts is None else np.array(starts),
+            seed=self._seed(),
+            callback=self._report(""),
+        )
+        return [Trained(found.x, found.history, None, found.gap, found.relative_gap, found.converged)]
 
 
 class CertifiedRegressor(_Certified, LinearRegressor):

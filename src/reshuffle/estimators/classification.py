@@ -9,14 +9,14 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from reshuffle.estimators.base import Columns, LinearModel, Trained, counted_rows
-from reshuffle.losses import Logistic, get_loss
+from reshuffle.estimators.base import Columns, Given, LinearModel, Trained, counted_rows
+from reshuffle.losses import Logistic, Multinomial, get_loss
 from reshuffle.problem import Problem
 from reshuffle.vectors import Vector
 
 
 def _has_probabilities(model: Any) -> bool:
-    if not isinstance(get_loss(model.loss), Logistic):
+    if not isinstance(get_loss(model.loss), Logistic | Multinomial):
         raise AttributeError(f"loss={str(model.loss)!r} gives no probabilities; use loss='logistic', or calibrate the model")
     return True
 
@@ -35,19 +35,19 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         loss = self._checked_loss()
         X, y = self._validated(X, y, reset=True)
         _refuse_numbers(y)
-        X, y, weights = counted_rows(X, y, sample_weight)
-        classes, numbers = np.unique(y, return_inverse=True)
+        given = counted_rows(X, y, sample_weight)
+        classes, numbers = np.unique(given.y, return_inverse=True)
         if classes.size < 2:
             raise ValueError(
                 f"y has 1 class, {classes.tolist()[0]!r}, among the rows that count; a classifier needs two classes or more"
             )
-        weights = self._class_weighted(classes, numbers, weights)
+        weights = self._class_weighted(classes, numbers, given.weights)
         starts = None
         if self.warm_start and hasattr(self, "coef_") and np.array_equal(self.classes_, classes):
             starts = self._points() if self.coef_.shape[1] == self.n_features_in_ else None
         self.classes_ = classes
-        columns = self._columns(numbers)
-        trained = self._train(self._problem(X, columns.labels(0), loss, weights), columns, starts)
+        columns = self._columns(numbers, given)
+        trained = self._train(self._problem(given.X, columns.labels(0), loss, weights), columns, starts)
         self._set(trained)
         self._warn_of_gap(trained)
         return self
@@ -61,16 +61,16 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         known = _known_classes(classes, None if first else self.classes_)
         X, y = self._validated(X, y, reset=first)
         _refuse_numbers(y)
-        X, y, weights = counted_rows(X, y, sample_weight)
-        numbers = np.minimum(np.searchsorted(known, y), known.size - 1)
-        strange = known[numbers] != y
+        given = counted_rows(X, y, sample_weight)
+        numbers = np.minimum(np.searchsorted(known, given.y), known.size - 1)
+        strange = known[numbers] != given.y
         if strange.any():
             raise ValueError(
-                f"y holds {y[strange].tolist()[0]!r}, which is not among the classes {known.tolist()}; name all in classes"
+                f"y holds {given.y[strange].tolist()[0]!r}, which is not among the classes {known.tolist()}; name all in classes"
             )
         self.classes_ = known
-        columns = self._columns(numbers)
-        return self._problem(X, columns.labels(0), loss, self._class_weighted(known, numbers, weights)), columns
+        columns = self._columns(numbers, given)
+        return self._problem(given.X, columns.labels(0), loss, self._class_weighted(known, numbers, given.weights)), columns
 
     def decision_function(self, X: Any) -> Vector:
         """a'x + b of each row: one number for two classes (positive for the second), else one for each class."""
@@ -85,7 +85,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Vector:
-        """The probability of each class, for the logistic loss: 1/(1 + exp(-score)), made to add up to one over the classes."""
+        """The probability of each class: for the logistic loss 1/(1 + exp(-score)), made to add up to one over the classes, for the
+        multinomial loss exp(score) over the sum of those of all classes.
+        """
         return np.exp(self._log_probabilities(X))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
@@ -96,14 +98,15 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
     def _log_probabilities(self, X: Any) -> Vector:
         scores = self._scores(X)
         both = np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
-        normalised: Vector = log_softmax(log_expit(both), axis=1)
+        joint = scores.shape[1] > 1 and isinstance(get_loss(self.loss), Multinomial)
+        normalised: Vector = log_softmax(both if joint else log_expit(both), axis=1)
         return normalised
 
-    def _columns(self, numbers: NDArray[np.intp]) -> Columns:
+    def _columns(self, numbers: NDArray[np.intp], given: Given) -> Columns:
         """Labels -1 and +1: of the second class where there are two, else of each."""
         if self.classes_.size == 2:
-            return Columns([""], lambda k: np.where(numbers == 1, 1.0, -1.0))
-        return Columns([f"class {name}: " for name in self.classes_], lambda k: np.where(numbers == k, 1.0, -1.0))
+            return Columns([""], lambda k: np.where(numbers == 1, 1.0, -1.0), given)
+        return Columns([f"class {name}: " for name in self.classes_], lambda k: np.where(numbers == k, 1.0, -1.0), given)
 
     def _class_weighted(self, classes: NDArray[Any], numbers: NDArray[np.intp], weights: Vector | None) -> Vector | None:
         if self.class_weight is None:
@@ -129,7 +132,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
     def _set(self, trained: list[Trained]) -> None:
         x = np.vstack([one.x for one in trained])
         self.coef_ = x[:, : self.n_features_in_].copy()
-        self.intercept_ = x[:, -1].copy() if self.fit_intercept else np.zeros(len(trained))
+        self.intercept_ = x[:, -1].copy() if self.fit_intercept else np.zeros(x.shape[0])
         self._keep(trained)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle.data import Data, load
-from reshuffle.estimators import CertifiedClassifier, CertifiedRegressor
+from reshuffle.estimators import CertifiedClassifier, CertifiedClassifierCV, CertifiedRegressor, CertifiedRegressorCV
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import get_loss
@@ -19,19 +19,23 @@ Model = LinearClassifier | LinearRegressor
 
 
 def fit(data: Data, loss: str, **parameters: Any) -> Model:
-    """The estimator that the loss asks for, trained on data that was read from a file. `columns_` says how a table became X."""
+    """The estimator that the loss asks for, trained on data that was read from a file, with alpha chosen by cross-validation where
+    there are `alphas`. `columns_` says how a table became X.
+    """
     if data.y is None:
         raise ValueError(f"{data.name} has no labels to learn from; name the column or file of the labels with --target")
+    choose = "alphas" in parameters
     if get_loss(loss).task == "regression":
-        model: Model = CertifiedRegressor(loss, **parameters)
+        model: Model = (CertifiedRegressorCV if choose else CertifiedRegressor)(loss, **parameters)
         model.fit(data.X, data.y)
     else:
-        model = CertifiedClassifier(loss, **parameters)
+        model = (CertifiedClassifierCV if choose else CertifiedClassifier)(loss, **parameters)
         model.fit(data.X, _classes(data.y, data.name))
-    if data.feature_names is not None:
-        model.feature_names_in_ = np.array(data.feature_names, dtype=object)
-    if data.columns is not None:
-        model.columns_ = data.columns
+    for one in (model, model.best_estimator_) if choose else (model,):
+        if data.feature_names is not None:
+            one.feature_names_in_ = np.array(data.feature_names, dtype=object)
+        if data.columns is not None:
+            one.columns_ = data.columns
     return model
 
 

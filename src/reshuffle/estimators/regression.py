@@ -32,9 +32,9 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     def _posed(self, X: Any, y: Any, sample_weight: ArrayLike | None, *, reset: bool) -> tuple[Problem, Columns]:
         loss = self._checked_loss()
         X, y = self._validated(X, y, reset=reset)
-        X, y, weights = counted_rows(X, y, sample_weight)
-        problem = self._problem(X, y, loss, weights)
-        return problem, Columns([""], lambda k: problem.labels)
+        given = counted_rows(X, y, sample_weight)
+        problem = self._problem(given.X, given.y, loss, given.weights)
+        return problem, Columns([""], lambda k: problem.labels, given)
 
     def predict(self, X: Any) -> Vector:
         """The prediction of each row."""

@@ -63,6 +63,14 @@ class Logistic(Loss):
 
 
 @dataclass(frozen=True)
+class Multinomial(Loss):
+    """ln sum_k exp(z_k) - z_y of a margin for each class: not of one, so `CertifiedClassifier` alone can minimise it"""
+
+    name: ClassVar[str] = "multinomial"
+    task: ClassVar[Task] = "classification"
+
+
+@dataclass(frozen=True)
 class SmoothedHinge(Loss):
     """The hinge with its kink rounded to a parabola over 1 - gamma <= y z <= 1, for y = -1, +1"""
 

@@ -5,6 +5,8 @@ Functions of a loss come in as C functions (see `losses.base.compiled`), so that
 
 from typing import Any
 
+import numpy as np
+
 from reshuffle._compiled import jit
 
 
@@ -20,6 +22,22 @@ def total_loss(value: Any, parameter: float, labels: Any, weights: Any, z: Any, 
     total = 0.0
     for i in range(z.size):
         total += weights[i] * value(z[i] + length * move[i], labels[i], parameter)
+    return total
+
+
+@jit()
+def total_conjugate(
+    conjugate: Any, parameter: float, labels: Any, weights: Any, low: float, high: float, of_margins: bool, u: Any, share: float
+) -> float:
+    """The sum of w_i l*(share u_i, y_i); infinite where one lies outside its domain, low to high: of u or, of_margins, of u y."""
+    slack = 1e-12  # rounding must not make a feasible dual point infeasible
+    total = 0.0
+    for i in range(u.size):
+        sign = labels[i] if of_margins else 1.0
+        v = sign * share * u[i]
+        if not low - slack <= v <= high + slack:
+            return np.inf
+        total += weights[i] * conjugate(sign * min(max(v, low), high), labels[i], parameter)
     return total
 
 

@@ -208,10 +208,10 @@ clear = _by_storage(_sparse_clear, _dense_clear)  #: (A, members, low, high, wor
 
 
 @jit(fastmath=_REASSOCIATE)
-def squared_norms(A: Any, intercept: float, out: Any) -> None:
-    """|a_i|^2 of every row."""
+def squared_norms(A: Any, out: Any) -> None:
+    """|a_i|^2 of every row, without the intercept."""
     for i in range(out.size):
-        out[i] = row_square(A, i) + intercept
+        out[i] = row_square(A, i)
 
 
 @jit(fastmath=_REASSOCIATE)

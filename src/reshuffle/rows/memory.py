@@ -109,10 +109,14 @@ class MemoryRows(Rows):
         """The matrix, with zeros for features that svmlight text leaves out where they do not occur; tables have all columns."""
         return self.matrix
 
-    def squared_norms(self) -> Vector:
+    @cached_property
+    def _squares(self) -> Vector:
         out = np.empty(self.n)
-        kernels.squared_norms(self.A, float(self.intercept), out)
+        kernels.squared_norms(self.A, out)
         return out
+
+    def squared_norms(self) -> Vector:
+        return self._squares + float(self.intercept)
 
     def margins(self, x: Vector, rows: Integers | None = None) -> Vector:
         out = np.empty(self.n if rows is None else rows.size)
@@ -328,15 +332,23 @@ class DenseRows(MemoryRows):
         return total
 
     def hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
+        return self._hessian(curvatures, rows, np.float64)
+
+    def rough_hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
+        return self._hessian(curvatures, rows, np.float64 if self.matrix.itemsize > 4 else np.float32)
+
+    def _hessian(self, curvatures: Vector, rows: Integers | None, kind: Any) -> Vector:
+        """Products in this type, summed over chunks in float64."""
         H = np.zeros((self.dimension, self.dimension))
+        largest = float(curvatures.max(initial=0.0)) or 1.0  # which keeps float32 from losing those of rows that hardly bend
         for start in range(0, curvatures.size, _HESSIAN_CHUNK):
             place = slice(start, start + _HESSIAN_CHUNK)
-            chunk = self.matrix[place if rows is None else rows[place]].astype(np.float64)
+            chunk = self.matrix[place if rows is None else rows[place]].astype(kind)
             if self.intercept:
-                chunk = np.hstack([chunk, np.ones((chunk.shape[0], 1))])
-            chunk *= np.sqrt(curvatures[place])[:, None]
+                chunk = np.hstack([chunk, np.ones((chunk.shape[0], 1), dtype=kind)])
+            chunk *= np.sqrt(curvatures[place] / largest).astype(kind)[:, None]
             H += chunk.T @ chunk
-        return H
+        return largest * H
 
     def _layout(self, state: Vector) -> Vector:
         return np.array(state)

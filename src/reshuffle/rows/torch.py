@@ -1,8 +1,8 @@
 """Dense rows on a device of PyTorch's: a GPU, or a CPU where the same code is tested.
 
 Rows are kept in their own type and read where they lie. A matrix that does not fit into the device's memory stays in the host's,
-pinned, and is read from there at the speed of the link. What is a sum over rows is done in float64, chunk after chunk; Hessians,
-which need not be exact, in float32 unless the rows are float64.
+pinned, and is read from there at the speed of the link. What is a sum over rows is done in float64, chunk after chunk; Hessians
+that need not be exact in float32, unless the rows are float64.
 
 Products of the ordered matrix are the bulk of the work. There are two bodies for them, `StreamedRows` and `ReweightedRows`, which
 take several orders at once: `weighted(scale).together(orders, b)`. They accumulate in float32 where that can reach the tolerance
@@ -214,7 +214,12 @@ class TorchRows(Rows):
         return self._with_sum(total, curvatures)
 
     def hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
-        kind = torch.float64 if self.matrix.dtype == torch.float64 else torch.float32
+        return self._hessian(curvatures, rows, torch.float64)
+
+    def rough_hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
+        return self._hessian(curvatures, rows, torch.float64 if self.matrix.dtype == torch.float64 else torch.float32)
+
+    def _hessian(self, curvatures: Vector, rows: Integers | None, kind: Any) -> Vector:
         H = torch.zeros((self.dimension, self.dimension), dtype=torch.float64, device=self.device)
         for place, part in self._chunks(rows, kind):
             if self.intercept:

@@ -4,7 +4,8 @@ the sum of the models is least.
 A small random batch comes first; when steps on it gain little, a batch four times larger takes over, and only the last few steps
 see all rows. The linear system of a step is solved by conjugate gradients, with few features preconditioned by the Hessian of as
 many rows as cost about as much as a few passes (all of them on sparse data, which leaves one iteration to do), else by its
-diagonal. The models' slopes at the new point are the dual values of the certificate: they make it tight.
+diagonal; a Hessian is kept for the next steps on a batch as long as it will do. The models' slopes at the new point are the dual
+values of the certificate: they make it tight.
 """
 
 from collections.abc import Callable
@@ -54,6 +55,14 @@ class Losses:
         """Their weighted sum at z + length move."""
         return float(loops.total_loss(self._value, self._parameter, self.labels, self.weights, z, move, length))
 
+    def duals(self, slopes: Vector) -> Vector:
+        """Dual values of weighted slopes; zero where a weight is."""
+        return np.divide(slopes, self.weights, out=np.zeros(slopes.size), where=self.weights > 0.0)
+
+    def bent(self, curvatures: Vector, along: Vector) -> Vector:
+        """By how much the slopes of the models change where margins change by `along`."""
+        return curvatures * along
+
     def settle(self, z: Vector) -> bool:
         """A full step has led to z; returns whether that changes what is summed."""
         return False
@@ -81,7 +90,7 @@ class Smoothed(Losses):
         return float(loops.smoothed_total(self._value, self._prox, self._smoothing, z, move, length))
 
     def settle(self, z: Vector) -> bool:
-        self._multipliers = self.models(z, 0.0)[0] / self.weights
+        self._multipliers = self.duals(self.models(z, 0.0)[0])
         self._width = max(tuning.SHRINK * self._width, self._smallest)
         return True
 
@@ -99,33 +108,50 @@ class Point(NamedTuple):
 
 
 class Batch:
-    """A set of rows with the sums over them that a step needs."""
+    """A set of rows with the sums over them that a step needs. Steps share a preconditioner as long as few iterations of conjugate
+    gradients are enough with it: to form a Hessian takes as long as several.
+    """
 
     def __init__(self, problem: Problem, rows: Chosen, losses: Losses, limit: int) -> None:
         self.problem, self.rows, self.losses, self._limit = problem, rows, losses, limit
-        self.size = losses.labels.size
+        self._held: Callable[[Vector], Vector] | None = None
+        self.size = losses.weights.size
         self.alpha = np.full(problem.dimension, problem.alpha)
         self.alpha[problem.d :] = 0.0
 
     def at(self, x: Vector) -> Point:
-        z = self.problem.rows.margins(x, self.rows)
-        return Point(x, z, self.losses.total(z, z, 0.0) / z.size + 0.5 * float(dot(self.alpha, x * x)))
+        z = self.margins(x)
+        return Point(x, z, self.losses.total(z, z, 0.0) / self.size + 0.5 * float(dot(self.alpha, x * x)))
+
+    def margins(self, x: Vector) -> Vector:
+        return self.problem.rows.margins(x, self.rows)
+
+    def gradient(self, slopes: Vector, x: Vector) -> Vector:
+        return self.problem.rows.transposed(slopes, self.rows) / self.size + self.alpha * x
+
+    def product(self, curvatures: Vector, p: Vector) -> tuple[Vector, Vector]:
+        """A p, and the Hessian of the models' sum times p."""
+        along, product = self.problem.rows.curved_product(curvatures, p, self.rows)
+        return along, product / self.size + self.alpha * p
 
     def direction(
         self, gradient: Vector, curvatures: Vector, enough: Callable[[Vector, Vector, float], bool]
     ) -> tuple[Vector, Vector]:
         """Where the models' sum is least, s, and A s: conjugate gradients until enough(residual, s, share) says so."""
-        m, precondition = self.size, self._preconditioner(curvatures)
-        s, along, residual = np.zeros(gradient.size), np.zeros(m), -gradient
+        s, along, residual = np.zeros(gradient.size), np.zeros(curvatures.size), -gradient
+        held = self._held
+        precondition = held or self._fresh(curvatures)
         towards = precondition(residual)
         p, size = towards, float(dot(residual, towards))
         first = size
-        for _ in range(tuning.CG_ITERATIONS):
+        for iteration in range(tuning.CG_ITERATIONS):
+            if held is not None and iteration == tuning.KEEP_WITHIN:  # that is not few: go on with another
+                held, precondition = None, self._fresh(curvatures)
+                p = precondition(residual)
+                size, first = float(dot(residual, p)), float(dot(gradient, precondition(gradient)))
             if not size > 0.0:
                 break
-            part, product = self.problem.rows.curved_product(curvatures, p, self.rows)
-            product /= m
-            product += self.alpha * p
+            part, product = self.product(curvatures, p)
             bend = float(dot(p, product))
             if not bend > 0.0:
                 break
@@ -135,18 +161,28 @@ class Batch:
             residual -= length * product
             towards = precondition(residual)
             new = float(dot(residual, towards))
-            if enough(residual, s, new / first):
+            if enough(residual, s, new / first if held is None else tuning.KEEP_STRICTER * new / first):
                 break
             p, size = towards + (new / size) * p, new
         return s, along
 
-    def _preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
+    def forget(self) -> None:
+        """The preconditioner: losses bend differently where they are now."""
+        self._held = None
+
+    def _fresh(self, curvatures: Vector) -> Callable[[Vector], Vector]:
+        fresh = self.preconditioner(curvatures)
+        self._held = fresh if self.problem.dimension <= tuning.FEW_FEATURES else None  # a diagonal is formed in no time
+        return fresh
+
+    def preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
+        """Nearly the inverse of that Hessian."""
         if self.alpha.size > tuning.FEW_FEATURES:
             diagonal = self.problem.rows.curved_squares(curvatures, self.rows) / self.size + self.alpha
             diagonal[diagonal <= 0.0] = 1.0
             return lambda r: r / diagonal
         chosen, kept = sample_by_curvature(curvatures, self._limit)
-        H = self.problem.rows.hessian(kept, chosen if self.rows is None else self.rows[chosen]) / self.size
+        H = self.problem.rows.rough_hessian(kept, chosen if self.rows is None else self.rows[chosen]) / self.size
         diagonal = H.reshape(-1)[:: H.shape[0] + 1]  # a view
         ridge, plain = 0.0, diagonal + self.alpha
         while True:  # an intercept without curvature, or a tiny alpha after rounding, may lack a positive pivot
@@ -201,17 +237,18 @@ def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: 
         rows = np.sort(order[:size]) if size < n else None
         smooth = problem.smoothness is not None
         losses = Losses(problem, rows) if smooth else Smoothed(problem, rows, width, progress.dual)
-        x = _on_batch(Batch(problem, rows, losses, limit), progress, x, final=size == n)
+        x = on_batch(Batch(problem, rows, losses, limit), progress, x, final=size == n)
 
 
-def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vector:
+def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vector:
+    """Steps on one batch until `progress` says that it is enough or, if it is not the final one, until they gain little."""
     losses, here = batch.losses, batch.at(x)
     care, since, rounds = 0.0, 0, 0
     for _ in range(10**9 if final else tuning.BATCH_STEPS):
         slopes, curvatures = losses.models(here.z, care)
         if care < 1.0 and curvatures.sum() <= _STRAIGHT * np.abs(slopes).sum():  # straight everywhere
             slopes, curvatures = losses.models(here.z, 1.0)
-        gradient = batch.problem.rows.transposed(slopes, batch.rows) / here.z.size + batch.alpha * here.x
+        gradient = batch.gradient(slopes, here.x)
 
         def enough(residual: Vector, s: Vector, share: float) -> bool:
             if final and -float(dot(gradient, s)) < tuning.CG_EXACT_WITHIN * progress.target:  # noqa: B023 not called after this turn
@@ -224,9 +261,11 @@ def _on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Ve
         if losses.exact:
             care = 1.0 if length < tuning.CARE_BELOW else tuning.CARE_FADES * care if length == 1.0 else care
         decrease = before.f - here.f
+        if abs(decrease + 0.5 * slope) > tuning.KEEP_IF * abs(slope):
+            batch.forget()
         if final:
             f = here.f if losses.exact else progress.problem.objective_at(here.z, here.x)
-            dual = (slopes + curvatures * along) / losses.weights if progress.worth_certifying(-slope) else None
+            dual = losses.duals(slopes + losses.bent(curvatures, along)) if progress.worth_certifying(-slope) else None
             moved = float(np.linalg.norm(here.x - before.x)) / (float(np.linalg.norm(here.x)) + TINY) if losses.exact else 0.0
             if progress.offer(here.x, f, dual, moved):
                 return here.x
@@ -252,7 +291,7 @@ def _line_search(batch: Batch, here: Point, s: Vector, along: Vector, slope: flo
     xx, xs, ss = (0.5 * float(dot(batch.alpha, product)) for product in (here.x * here.x, 2.0 * here.x * s, s * s))
     length = tuning.BACKTRACK
     while length > _SHORTEST:
-        near = batch.losses.total(here.z, along, length) / here.z.size + xx + length * (xs + length * ss)
+        near = batch.losses.total(here.z, along, length) / batch.size + xx + length * (xs + length * ss)
         if _falls(near, here.f, length * slope):
             there = batch.at(here.x + length * s)  # of the point itself: margins that are sums of steps drift away from it
             if _falls(there.f, here.f, 0.0):

@@ -75,7 +75,9 @@ class Progress:
     def of(self, problem: Problem, x: Vector) -> "Progress":
         """The same goal for another form of the problem."""
         options: dict[str, Any] = {"tol": self._tol, "max_iter": self._max_iter, "small": self._small, "callback": self._callback}
-        return Progress(problem, x, self.baseline, **options)
+        other = Progress(problem, x, self.baseline, **options)
+        other.history = list(self.history)
+        return other
 
     @property
     def gap(self) -> float:
@@ -107,8 +109,12 @@ class Progress:
 
     def certificate_can_bear(self, residual: Vector) -> bool:
         """Whether a gradient of this size at the dual point would cost the certificate only a small share of the target."""
-        coefficients = residual[: self.problem.d]
-        return float(dot(coefficients, coefficients)) <= 2.0 * tuning.CERTIFICATE_SHARE * self.problem.alpha * self.target
+        allowed = 2.0 * tuning.CERTIFICATE_SHARE * self.problem.alpha * self.target
+        return self._square_of_coefficients(residual) <= allowed
+
+    def _square_of_coefficients(self, x: Vector) -> float:
+        """|x|^2 without what bears no regulariser."""
+        return float(dot(x[: self.problem.d], x[: self.problem.d]))
 
     def worth_certifying(self, expected: float) -> bool:
         """Whether a lower bound after a step that was expected to lower f by so much could be near enough. As steps converge
@@ -117,19 +123,17 @@ class Progress:
         last = len(self.history) + 1 == self._max_iter
         return last or expected * expected <= tuning.CERTIFY_WITHIN * self.target * self._gain
 
-    def offer(self, x: Vector, f: float | None, dual: Vector | None, moved: float = 0.0) -> bool:
+    def offer(self, x: Vector, f: float | None, dual: Vector | None, moved: float = 0.0, pull: Vector | None = None) -> bool:
         """x with f(x), where it is known, and dual values, which need not be feasible; returns `finished`. A gap at the level of
         rounding leaves x open to its square root, so small data is not finished before a step has `moved` x by next to nothing,
-        relative to its size.
+        relative to its size. `pull` is A'(w dual) / n where it is known.
         """
         began, self._moved = time.perf_counter(), moved
         f = self.problem.objective(x) if f is None else f
         if f <= self.f + ROUNDING * abs(f):  # of points that rounding cannot tell apart, the last is the most exact
             self.x, self.f = x.copy(), f
         if dual is not None:
-            bound, feasible = lower_bound(self.problem, dual, self.f - self.target)
-            if bound > self.bound:
-                self.bound, self.dual = bound, feasible
+            self.bound_by(dual, pull)
         gap = self.gap if np.isfinite(self.bound) else None
         now = time.perf_counter()
         self._evaluating += now - began
@@ -137,6 +141,12 @@ class Progress:
         if self._callback is not None:
             self._callback(self.history[-1])
         return self.finished
+
+    def bound_by(self, dual: Vector, pull: Vector | None = None) -> None:
+        """Dual values that may prove a better bound."""
+        bound, feasible = lower_bound(self.problem, dual, self.f - self.target, pull)
+        if bound > self.bound:
+            self.bound, self.dual = bound, feasible
 
     def adopt(self, x: Vector, dual: Vector, history: list[Epoch]) -> None:
         """What was found in another form of the problem; f and the bound are computed anew."""

@@ -9,6 +9,8 @@ An intercept bears no regulariser, which the dual sees as a constraint, w'v = 0.
 that moves to where the intercept has come after every pass (the method of multipliers), so that the pull fades out.
 """
 
+import math
+
 import numpy as np
 
 from reshuffle.losses.base import compiled
@@ -30,20 +32,24 @@ def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed:
     step = DualStep(compiled(problem.loss, "prox"), problem.loss.parameter, pull, intercept_pull)
     heavy = np.flatnonzero(squares > tuning.HEAVY * squares.mean())
     gaps: list[float] = []
+    share = 1.0  # of a pass: the last one ends where the rate of the others says that it is enough
     for epoch in range(10**9):
         again = heavy[permutation(heavy.size, seed, epoch, Stream.HEAVY_ROWS)]
         for visit in (order.permutation(epoch), again):
-            problem.rows.sdca_epoch(visit, problem.labels, problem.sample_weight, squares, step, x, dual)
-        if progress.offer(x, None, dual):
+            part = visit[: math.ceil(share * visit.size)]
+            problem.rows.sdca_epoch(part, problem.labels, problem.sample_weight, squares, step, x, dual)
+        if progress.offer(x, None, dual, pull=-problem.alpha * x[: problem.d]):
             return
         if problem.fit_intercept:
             x[-1] -= intercept_pull * float(problem.sample_weight @ dual)
         gaps.append(progress.gap)
-        if len(gaps) > tuning.RATE_PASSES and passes_to_go(gaps, progress.target) > patience:
+        if len(gaps) > tuning.RATE_PASSES and passes_to_go(gaps, progress.target, tuning.RATE_PASSES) > patience:
             return
+        if len(gaps) > 1:
+            share = min(max(tuning.LAST_PASS * passes_to_go(gaps, progress.target, 1), tuning.SHORTEST_PASS), 1.0)
 
 
-def passes_to_go(gaps: list[float], target: float) -> float:
-    """At the rate of the last few passes."""
-    rate = float(np.log(gaps[-1 - tuning.RATE_PASSES] / gaps[-1])) / tuning.RATE_PASSES
+def passes_to_go(gaps: list[float], target: float, back: int) -> float:
+    """At the rate of the last few passes, so many of them."""
+    rate = float(np.log(gaps[-1 - back] / gaps[-1])) / back
     return float(np.log(gaps[-1] / target)) / rate if rate > 0.0 else np.inf

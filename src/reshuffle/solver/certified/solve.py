@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq
 
+from reshuffle.blas import one_thread
 from reshuffle.duality import lower_bound
 from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
@@ -33,22 +34,33 @@ def solve(
     tol: float = 1e-3,
     max_iter: int = 1000,
     x0: Vector | None = None,
+    dual0: Vector | None = None,
     seed: int = 0,
     callback: Callable[[Epoch], None] | None = None,
+    start: Baseline | None = None,
 ) -> Solution:
-    """Minimise f until the certified gap is at most tol times what was gained over the best constant model."""
+    """Minimise f until the certified gap is at most tol times what was gained over the best constant model, `start` where it is
+    known. A fit that starts from x0 looks first whether that, with its own dual values or dual0, is good enough.
+    """
     if problem.alpha == 0.0:
         raise ValueError("alpha=0: without a regulariser there is no certificate to stop by; use alpha > 0, or `minimize`")
     if not 0.0 < tol < float("inf"):
         raise ValueError(f"tol={tol!r} must be a positive number")
     max_iter = whole_number("max_iter", max_iter, 1)
     x = starting_point(x0, problem.dimension)
-    start = baseline(problem)
+    start = start or baseline(problem)
     if x0 is None and problem.fit_intercept:
         x[-1] = start.intercept
     small = problem.rows.entries <= tuning.SMALL
     progress = Progress(problem, x, start, tol=tol, max_iter=max_iter, small=small, callback=callback)
-    _solve(problem, progress, warm=x0 is not None, seed=seed)
+    with one_thread():
+        if x0 is not None:
+            if dual0 is not None:
+                progress.bound_by(dual0)
+            z = problem.margins(x)
+            progress.offer(x, problem.objective_at(z, x), problem.duals(z))
+        if not progress.finished:
+            _solve(problem, progress, warm=x0 is not None, seed=seed)
     return progress.solution()
 
 
@@ -63,23 +75,32 @@ def _solve(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> No
     few = problem.dimension <= min(tuning.FEW_FEATURES, problem.n)
     if not progress.finished and (problem.smoothness is None or not few):
         patience = tuning.PATIENCE_FEW if few else tuning.PATIENCE_MANY
-        sdca(problem, progress, *_dual_start(problem, progress.x, warm), seed=seed, patience=patience)
+        sdca(problem, progress, *_dual_start(problem, progress, warm), seed=seed, patience=patience)
         warm = True
     if not progress.finished:
         newton(problem, progress, progress.x, seed=seed, grow=not warm, width=_width(problem, progress.baseline))
 
 
-def _dual_start(problem: Problem, x: Vector, warm: bool) -> tuple[Vector, Vector]:
-    """The point to start SDCA from and its dual values: those of knowing nothing or, if x is warm and they bound the minimum
-    better, those of x.
+def _dual_start(problem: Problem, progress: Progress, warm: bool) -> tuple[Vector, Vector]:
+    """The point to start SDCA from and its dual values: those of knowing nothing or, if `progress` is warm and has some that bound
+    the minimum better, those.
     """
-    slopes = problem.duals(problem.margins(x))
-    nothing = np.where(problem.squared_norms() > 0.0, 0.0, slopes)
-    dual = max((slopes, nothing), key=lambda u: lower_bound(problem, u, -np.inf)[0]) if warm else nothing
-    start = problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.alpha)
+    dual, start = np.zeros(problem.n), np.zeros(problem.dimension)
+    empty = problem.squared_norms() == 0.0  # rows that no pass would move
+    if empty.any():
+        dual[empty] = problem.duals(problem.margins(progress.x))[empty]
+        start = _point_of(problem, dual)
+    if warm and progress.bound > lower_bound(problem, dual, -np.inf, start[: problem.d] * -problem.alpha)[0]:
+        dual = progress.dual.copy()
+        start = _point_of(problem, dual)
     if problem.fit_intercept:
-        start[-1] = x[-1]
-    return start, dual.copy()
+        start[-1] = progress.x[-1]
+    return start, dual
+
+
+def _point_of(problem: Problem, dual: Vector) -> Vector:
+    """The x that belongs to dual values."""
+    return problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.alpha)
 
 
 def baseline(problem: Problem) -> Baseline:
@@ -87,8 +108,12 @@ def baseline(problem: Problem) -> Baseline:
     zero = problem.objective_at(np.zeros(problem.n), np.zeros(problem.dimension))
     if not problem.fit_intercept:
         return Baseline(0.0, zero, _ROUNDED * zero + TINY)
-    labels, inverse = np.unique(problem.labels, return_inverse=True)
-    weights = np.bincount(inverse, weights=problem.sample_weight)
+    if problem.loss.task == "classification":  # which spares a sort
+        labels, upper = np.array([-1.0, 1.0]), float(problem.sample_weight[problem.labels > 0.0].sum())
+        weights = np.array([float(problem.sample_weight.sum()) - upper, upper])
+    else:
+        labels, inverse = np.unique(problem.labels, return_inverse=True)
+        weights = np.bincount(inverse, weights=problem.sample_weight)
     alone = Problem(np.zeros((labels.size, 1)), labels, loss=problem.loss)
 
     def slope(b: float) -> float:

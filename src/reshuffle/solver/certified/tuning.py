@@ -9,7 +9,7 @@ are, of 23; chance moves the ratio of one problem by up to 0.07. [no effect] mea
 
 # --- which method
 
-FEW_FEATURES = 1000  #: features up to which a Hessian is formed and factorised [0.69, 4.26; 5 problems]
+FEW_FEATURES = 500  #: features up to which a Hessian is formed and factorised [1.28, 1.56; 4 problems]
 FEW_ROWS = 200  #: rows up to which, with more features, a problem is solved in the span of its rows [0.92, 0.96; 2 problems]
 SMALL = 4096  #: numbers in the data up to which steps go on until rounding ends them [0.74, 0.94; 3 problems]
 PATIENCE_FEW = 3.0  #: SDCA passes still to go at which subsampled Newton takes over, with few features [1.00, 1.13; 1 problem]
@@ -20,6 +20,8 @@ STALL_SHARE = 0.5  #: of the gap before those records: it has not fallen where i
 # --- SDCA
 
 HEAVY = 2.0  #: mean squared row norms from which a row is visited twice in a pass [1.00, 1.02; 11 problems]
+LAST_PASS = 2.0  #: times what the rate of the last pass says is still to go of one: so much is made of it [1.09, 1.00; 5 problems]
+SHORTEST_PASS = 0.2  #: of a pass at least: a certificate costs as much [1.01, 0.99; 1 problem]
 RATE_PASSES = 2  #: passes back over which the rate is measured that says how many are still to go [1.00, 1.29; 11 problems]
 
 # --- subsampled Newton
@@ -31,6 +33,9 @@ BATCH_STEPS = 10  #: Newton steps on a batch that is not the last at most [no ef
 BATCH_DONE = 0.1  #: of what was gained so far: a batch is done when a full step lowers f by less [1.00, 0.97; 6 problems]
 HESSIAN_OPERATIONS = 72.0  #: for each entry of the data, spent on the Hessian that preconditions conjugate gradients [no effect]
 HESSIAN_ROWS_A_FEATURE = 24  #: rows of that Hessian for each feature at least [no effect]
+KEEP_WITHIN = 3  #: iterations of conjugate gradients up to which a Hessian is kept for another step [1.11, 1.00; 9 problems]
+KEEP_STRICTER = 10.0  #: times that residuals count with a Hessian that was kept, which sees less [1.04, 1.02; 5 problems]
+KEEP_IF = 0.1  #: of the slope: f must have fallen as models said to this accuracy for it to be kept [1.01, 1.00; 12 problems]
 SAMPLE_ABOVE = 2  #: times those rows: up to so many are taken as they are, more are sampled by curvature [no effect]
 SAMPLE_FLAT = 1e-8  #: of the largest curvature: rows that bend less are left out before that [no effect]
 SAMPLE_ROUNDS = 4  #: times that chances are raised to make up for those above one [no effect]

@@ -1,0 +1,109 @@
+"""Families of generated data, from a random generator and a size to rows and a score for each: the target of a regression, whose
+sign is the class. The first group decided the numbers in `reshuffle.solver.certified.tuning`, the second none.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+Data = tuple[Any, Any]
+Random = np.random.Generator
+Family = Callable[[Random, int, int], Data]
+
+
+# --- that decided
+
+
+def text(rng: Random, n: int, d: int) -> Data:
+    """Documents: words come with a power law, weights are tf-idf, rows have unit norm."""
+    chances = 1.0 / np.arange(1, d + 1) ** 1.1
+    lengths = rng.poisson(rng.lognormal(4.0, 0.5, n)) + 1
+    words = rng.choice(d, size=lengths.sum(), p=chances / chances.sum())
+    counts = sp.csr_array((np.ones(words.size), (np.repeat(np.arange(n), lengths), words)), shape=(n, d))
+    counts.data = 1.0 + np.log(counts.data)
+    seen = np.bincount(counts.indices, minlength=d)
+    counts.data *= np.log((1.0 + n) / (1.0 + seen[counts.indices])) + 1.0
+    norms = np.sqrt(np.asarray(counts.multiply(counts).sum(axis=1)).ravel())
+    X = sp.csr_array(sp.diags_array(1.0 / norms) @ counts)
+    return X, X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n)
+
+
+def one_hot(rng: Random, n: int, d: int) -> Data:
+    """Ten variables of d / 10 categories each, some of them common and most of them rare."""
+    each = d // 10
+    categories = (each * rng.random((n, 10)) ** 3).astype(np.int32) + each * np.arange(10, dtype=np.int32)
+    X = sp.csr_array((np.ones(10 * n), categories.ravel(), np.arange(0, 10 * n + 1, 10)), shape=(n, d))
+    return X, X @ rng.standard_normal(d) + 2.0 * rng.standard_normal(n)
+
+
+def correlated(rng: Random, n: int, d: int) -> Data:
+    """Dense features that share five causes."""
+    X = rng.standard_normal((n, 5)) @ rng.standard_normal((5, d)) + 0.1 * rng.standard_normal((n, d))
+    return X, X @ rng.standard_normal(d) + 3.0 * rng.standard_normal(n)
+
+
+def heavy_tailed(rng: Random, n: int, d: int) -> Data:
+    """Sparse rows, a few of which are far longer than the rest."""
+    columns = (d * rng.random((n, 15)) ** 2).astype(np.int32)
+    values = rng.standard_normal((n, 15)) * (rng.pareto(1.5, n) + 0.1)[:, None]
+    X = sp.csr_array((values.ravel(), columns.ravel(), np.arange(0, 15 * n + 1, 15)), shape=(n, d))
+    X.sum_duplicates()
+    return X, X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n)
+
+
+def separable(rng: Random, n: int, d: int) -> Data:
+    """Dense rows, all but one in two hundred of them on the right side of a plane."""
+    X = rng.standard_normal((n, d))
+    return X, X @ rng.standard_normal(d) * np.where(rng.random(n) < 0.005, -1.0, 1.0)
+
+
+def few_rows(rng: Random, n: int, d: int) -> Data:
+    """Dense, as many measurements of few samples are: the features form groups that rise and fall together."""
+    groups = rng.standard_normal((n, 20))
+    X = groups[:, rng.integers(20, size=d)] + rng.standard_normal((n, d))
+    return X, groups[:, 0] + 0.5 * groups[:, 1] + 0.5 * rng.standard_normal(n)
+
+
+def many_rows(rng: Random, n: int, d: int) -> Data:
+    """Dense, few features with much noise in the labels."""
+    X = rng.standard_normal((n, d))
+    return X, X @ rng.standard_normal(d) + 2.0 * math.sqrt(d) * rng.standard_normal(n)
+
+
+def small_table(rng: Random, n: int, d: int) -> Data:
+    """Dense standardised features, so few rows that a fit goes on until rounding ends it."""
+    X = rng.standard_normal((n, d)) + rng.standard_normal((n, 1))
+    return X, X @ rng.standard_normal(d) + rng.standard_normal(n)
+
+
+# --- that decided nothing
+
+
+def sparse_binary(rng: Random, n: int, d: int) -> Data:
+    """Each feature is there or not, some nearly always and most hardly ever."""
+    chances = np.minimum(0.8, 3.0 / np.arange(1, d + 1) ** 0.8)
+    X = sp.csr_array((rng.random((n, d)) < chances).astype(np.float64))
+    return X, X @ rng.standard_normal(d) + rng.standard_normal(n)
+
+
+def raw_counts(rng: Random, n: int, d: int) -> Data:
+    """Counts around one of four profiles a row, not normalised, of rows that differ much in size."""
+    profiles = rng.gamma(0.3, 1.0, (4, d)) * 20.0 / d
+    topics = rng.integers(4, size=n)
+    X = sp.csr_array(rng.poisson(profiles[topics] * rng.lognormal(0.0, 1.0, (n, 1))).astype(np.float64))
+    return X, np.where(topics < 2, 1.0, -1.0) + 0.7 * rng.standard_normal(n)
+
+
+def spectra(rng: Random, n: int, d: int) -> Data:
+    """Smooth curves, of which neighbouring features are nearly the same."""
+    curves = np.cumsum(rng.standard_normal((n, d)), axis=1) / math.sqrt(d)
+    return curves, curves[:, d // 3] - curves[:, d // 2] + 0.1 * rng.standard_normal(n)
+
+
+def mixed_scales(rng: Random, n: int, d: int) -> Data:
+    """Dense skewed features whose scales run from 0.1 to 10."""
+    X = rng.lognormal(0.0, 0.7, (n, d)) * np.logspace(-1, 1, d)
+    return X, (X / np.logspace(-1, 1, d) - 1.3) @ rng.standard_normal(d) + rng.standard_normal(n)

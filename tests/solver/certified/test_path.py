@@ -1,0 +1,117 @@
+"""Many alphas along a path: the solutions of single fits, certified one by one, in whatever order the alphas come."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reshuffle as rs
+from reshuffle.losses import LOSSES
+from reshuffle.solver.certified import alpha_max, baseline, solve
+from tests.solver.certified.test_solve import NAMES, problem
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_alpha_reaches_the_minimum_of_a_fit_of_its_own(name, intercept):
+    p = problem(name, n=900, d=6, intercept=intercept, weighted=True)
+    alphas = [0.3, 0.01, 0.1, 0.03]
+    found = rs.path(p, alphas, tol=1e-6)
+    assert found.converged
+    np.testing.assert_array_equal(found.alphas, alphas)
+    for alpha, one in zip(alphas, found.solutions, strict=True):
+        here = p.replace(alpha=alpha)
+        alone = solve(here, tol=1e-9, max_iter=3000)
+        assert one.f == pytest.approx(here.objective(one.x), rel=1e-12)
+        assert one.f - alone.f + alone.gap >= -1e-12
+        assert one.f - alone.f <= one.gap + 1e-12
+        assert one.gap <= 1e-6 * (baseline(here).f - one.f) + 1e-15
+
+
+def test_a_path_takes_fewer_passes_than_its_fits():
+    p = problem("logistic", n=3000, d=400, alpha=1.0)
+    alphas = np.logspace(-1, -2, 10)
+    along = sum(len(one.history) for one in rs.path(p, alphas, tol=1e-5).solutions)
+    alone = sum(len(solve(p.replace(alpha=alpha), tol=1e-5).history) for alpha in alphas)
+    assert along < 0.9 * alone
+
+
+def test_a_fit_from_the_optimum_stops_after_one_look():
+    p = problem("logistic", n=3000, d=8)
+    assert len(solve(p, tol=1e-4, x0=solve(p, tol=1e-9).x).history) == 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(name=st.sampled_from(NAMES), seed=st.integers(0, 10**6), intercept=st.booleans(), times=st.floats(1.0, 100.0))
+def test_above_alpha_max_next_to_nothing_is_left_to_gain(name, seed, intercept, times):
+    p = problem(name, n=50, d=4, intercept=intercept, seed=seed, weighted=True)
+    largest = alpha_max(p)
+    start = baseline(p).f
+    best = solve(p.replace(alpha=times * largest), tol=1e-6, max_iter=3000)
+    assert start - (best.f - best.gap) <= 0.01 * start + 1e-8 * start
+
+
+def test_alpha_max_is_near_what_it_promises():
+    """Half of it would leave more than half a percent: a factor of two in the formula would show."""
+    p = problem("squared", n=500, d=3, intercept=True)
+    start = baseline(p).f
+    left = start - solve(p.replace(alpha=alpha_max(p)), tol=1e-9).f
+    assert 0.009 * start <= left <= 0.01 * start
+
+
+def test_a_grid_goes_down_seven_decades_from_alpha_max():
+    p = problem("logistic")
+    alphas = rs.path(p, 11, tol=0.1).alphas
+    assert alphas[0] == alpha_max(p)
+    np.testing.assert_allclose(alphas[:-1] / alphas[1:], 10.0**0.7)
+    assert rs.path(p, 1, tol=0.1).alphas.tolist() == [alpha_max(p)]
+
+
+@pytest.mark.parametrize("name", ["logistic", "hinge", "squared"])
+def test_data_that_says_nothing_has_a_grid_too(name):
+    y = [1.0, -1.0] if LOSSES[name].task == "classification" else [2.0, 2.0]
+    found = rs.path(rs.Problem(np.zeros((2, 3)), y, loss=name, fit_intercept=True), 3)
+    assert found.alphas[0] == 1.0
+    assert found.converged
+
+
+@pytest.mark.parametrize(
+    ("alphas", "complaint"),
+    [
+        (0, "alphas=0"),
+        (2.5, "alphas=2.5"),
+        ([], r"alphas=\[\]"),
+        ([0.1, 0.0], "alphas=.*positive"),
+        ([[0.1]], "alphas=.*one after the other"),
+        ([np.nan], "alphas=.*positive"),
+    ],
+)
+def test_what_is_no_alpha_is_refused(alphas, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        rs.path(problem("logistic"), alphas)
+
+
+def test_a_frame_has_a_row_for_each_alpha():
+    table = rs.path(problem("logistic"), [0.1, 0.01]).to_frame()
+    assert table.index.tolist() == [0.1, 0.01]
+    assert (table.relative_gap <= 1e-3).all()
+    assert (table.passes >= 1).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(("n", "d"), [(90, 4), (30, 50), (40, 600), (230, 300)])
+def test_rows_of_weight_zero_that_stay_are_rows_that_are_not_there(name, intercept, n, d):
+    """Whichever way the solver goes: Newton, the span of few rows, SDCA."""
+    p = problem(name, n=n, d=d, intercept=intercept, alpha=0.1)
+    kept = np.arange(n) % 3 > 0
+    weights = np.where(kept, n / kept.sum(), 0.0)
+    staying, gone = p.reweighted(weights), p.take(np.flatnonzero(kept))
+    assert staying.n == n
+    assert gone.n == kept.sum()
+    x = np.random.default_rng(0).standard_normal(p.dimension)
+    assert staying.objective(x) == pytest.approx(gone.objective(x), rel=1e-12)
+    first, second = solve(staying, tol=1e-7, max_iter=3000), solve(gone, tol=1e-7, max_iter=3000)
+    assert first.converged
+    assert -second.gap - 1e-12 <= first.f - second.f <= first.gap + 1e-12
+    assert staying.replace(alpha=0.2).n == n
