@@ -24,7 +24,7 @@ from reshuffle.solver.shuffled import Sweep
 
 EPOCHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)  #: the ladder; large data does not climb to its end
 SEEDS, MOST_SEEDS = 3, 10  #: that means are over in heats and in finals, where the work allows it
-WORK = 2e9  #: entries of the data that heats, and then finals, may visit; the cheapest race takes more where the data is large
+WORK = 1.5e9  #: entries of the data that heats, and then finals, may visit; the cheapest race takes more where the data is large
 _ROW = 40  # entries that a row costs besides its own
 _LOOKS = 4  # at f on each rung, evenly spread over its epochs: one epoch that ends well or badly must not decide
 _FEWEST, _FINALISTS = 3, 6  # that stay in the race whatever they cost, and that are in the finals at most
