@@ -157,6 +157,27 @@ class Rows(ABC):
         """Every feature multiplied by its factor, in memory."""
         return self._part(np.arange(self.n)).scale_columns(factors)
 
+    def column_spreads(self, centre: Vector) -> Vector:
+        """sqrt((1/n) sum_i (a_ij - centre_j)^2) of every feature, however large its numbers are."""
+        low, high = self.column_ranges()
+        half = np.maximum(0.5 * high - 0.5 * centre, 0.5 * centre - 0.5 * low)  # of the largest distance, which may overflow
+        half[half == 0.0] = 1.0
+        squares = sum((block.squares_about(centre, half) for _, block in self._blocks()), np.zeros(self.d))
+        spreads: Vector = half * (2.0 * np.sqrt(squares / self.n))
+        return spreads
+
+    def row_lengths(self) -> Vector:
+        """|a_i| of every row without an intercept, however large its numbers are."""
+        return np.concatenate([block.row_lengths() for _, block in self._blocks()])
+
+    def standardised(self, centre: Vector | None, size: Vector) -> "Rows":
+        """(a_ij - centre_j) / size_j, in memory: in double precision if the data is, else in single. Sparse rows stay sparse."""
+        return self._part(np.arange(self.n)).standardised(centre, size)
+
+    def unit_rows(self) -> "Rows":
+        """Every row divided by its length, in memory and as precise; one of zeros stays."""
+        return self._part(np.arange(self.n)).unit_rows()
+
     def csr(self) -> Any:
         """SciPy's CSR matrix of the rows in float64, the intercept a column, for libraries that want one."""
         return self._part(np.arange(self.n)).csr()
