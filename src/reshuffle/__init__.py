@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from reshuffle.problem import Problem
     from reshuffle.reporting import Report, report
     from reshuffle.rows import Rows
+    from reshuffle.scaling import Scaling, scale
     from reshuffle.solver.guarantee import Guarantee
     from reshuffle.solver.run import DivergenceError, Run
     from reshuffle.solver.shuffled import minimize
@@ -44,6 +45,8 @@ _HOMES = {
     "DivergenceError": "solver.run",
     "Guarantee": "solver.guarantee",
     "Run": "solver.run",
+    "Scaling": "scaling",
+    "scale": "scaling",
     "duality_gap": "duality",
     "minimize": "solver.shuffled",
     "minimize_sum": "solver.sums",
@@ -68,6 +71,7 @@ __all__ = [
     "Report",
     "Rows",
     "Run",
+    "Scaling",
     "ShuffledSGDClassifier",
     "ShuffledSGDRegressor",
     "SmoothConstants",
@@ -82,6 +86,7 @@ __all__ = [
     "orders",
     "plan",
     "report",
+    "scale",
     "theory",
 ]
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import reshuffle
-from reshuffle.defaults import ALPHA, AUTO, INTERCEPT
+from reshuffle.defaults import ALPHA, AUTO, INTERCEPT, SCALE
 
 app = typer.Typer(
     name="reshuffle",
@@ -40,6 +40,9 @@ RunOrder = Annotated[str, typer.Option(help="rr, so, ig as for constants; balanc
 Seed = Annotated[int, typer.Option(help="Of the permutations.")]
 Alpha = Annotated[float, typer.Option(help="Weight of the regulariser (alpha/2)|x|².")]
 Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Add a column of ones.")]
+Scale = Annotated[
+    str, typer.Option(help="Of the data: none, std (columns), maxabs (columns), rows; auto: what trains best, in a line on stderr.")
+]
 Target = Annotated[
     str | None, typer.Option(help="Tables: column of the labels (default: the last). npy: the .npy file of the labels.")
 ]
@@ -91,6 +94,7 @@ def constants(
     failure_probability: FailureProbability = None,
     alpha: Alpha = 0.0,
     intercept: Intercept = False,
+    scale: Scale = "none",
     target: Target = None,
     features: Features = None,
     strict: Strict = False,
@@ -101,14 +105,14 @@ def constants(
     """L, Lhat and Ltil of a dataset (or G, Ghat, Gtil and Gbar), and the step size that they allow."""
     from reshuffle.orders import make_order
 
-    problem, _ = _read(path, loss, alpha, intercept, target, features, strict)
+    problem, _, scaling = _read(path, loss, alpha, intercept, scale, target, features, strict)
     total = make_order(order, problem.n, seed).count or permutations
     options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
     with _progress("permutations", "count", total) as update, _plain_warnings():
         result = reshuffle.constants(
             problem, **options, failure_probability=failure_probability, jobs=jobs, out=out, callback=lambda _: update(advance=1)
         )
-    print(json.dumps(result.to_dict()) if as_json else result)
+    print(json.dumps(result.to_dict() | {"scaling": scaling.choice}) if as_json else result)
     if result.permutations < result.requested:
         _say(f"reshuffle: interrupted after {result.permutations} of {result.requested} permutations; these are their constants")
         raise typer.Exit(130)
@@ -121,6 +125,7 @@ def plan(
     eps: Eps = 1e-3,
     alpha: Alpha = ALPHA,
     intercept: Intercept = INTERCEPT,
+    scale: Scale = SCALE,
     permutations: Permutations = 10,
     seed: Seed = 0,
     target: Target = None,
@@ -129,10 +134,10 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """How to train on this data: batch size, step size, order and epochs, with the reasons."""
-    problem, data = _read(path, loss, alpha, intercept, target, features, strict)
+    problem, data, scaling = _read(path, loss, alpha, intercept, scale, target, features, strict)
     with _plain_warnings():
         result = reshuffle.plan(problem, eps=eps, permutations=permutations, seed=seed, feature_names=data.feature_names)
-    print(json.dumps(result.to_dict()) if as_json else result)
+    print(json.dumps(result.to_dict() | {"scaling": scaling.choice}) if as_json else f"scale        {scaling.in_words}\n{result}")
 
 
 @app.command()
@@ -143,6 +148,7 @@ def report(
     eps: Eps = 1e-3,
     alpha: Alpha = ALPHA,
     intercept: Intercept = INTERCEPT,
+    scale: Scale = SCALE,
     permutations: Permutations = 10,
     seed: Seed = 0,
     target: Target = None,
@@ -156,8 +162,9 @@ def report(
     _refuse_own_data(output, path, "output")
     known = "squared" if loss == AUTO else loss  # labels ask for no loss that could be refused
     check_before_work(output, eps=eps, loss=known, alpha=alpha, permutations=permutations, seed=seed)
-    problem, data = _read(path, loss, alpha, intercept, target, features, strict)
-    asked: dict[str, Any] = {"eps": eps, "permutations": permutations, "seed": seed, "source": _source(path, target, features)}
+    problem, data, scaling = _read(path, loss, alpha, intercept, scale, target, features, strict)
+    source = _source(path, target, features, scaling.kind)
+    asked: dict[str, Any] = {"eps": eps, "permutations": permutations, "seed": seed, "source": source}
     with _progress("reading", "stages") as update, _plain_warnings():
         result = reshuffle.report(problem, data, **asked, stage=lambda name: update(description=name))
         update(description="page")
@@ -181,6 +188,7 @@ def order(
     loss: LossName = AUTO,
     alpha: Alpha = ALPHA,
     intercept: Intercept = INTERCEPT,
+    scale: Scale = SCALE,
     batch_size: BatchSize = 1,
     eps: Annotated[
         float | None, typer.Option(help="The gap to promise; 0.001, and any for --smallest.", show_default=False)
@@ -204,13 +212,12 @@ def order(
         require()
         check_output(output)
         _refuse_own_data(output, path, "output")
-    problem, data = _read(path, loss, alpha, intercept, target, features, strict)
+    problem, data, scaling = _read(path, loss, alpha, intercept, scale, target, features, strict)
     asked: dict[str, Any] = {"batch_size": batch_size, "eps": eps, "measure": measure, "seed": seed}
     asked |= {"schemes": scheme or (), "smallest": smallest or (), "within": within, "sweep": output is not None}
     with _progress("optimum", "stages") as update, _plain_warnings():
-        result = shuffling(
-            problem, data.name, **asked, source=_source(path, target, features), stage=lambda name: update(description=name)
-        )
+        source = _source(path, target, features, scaling.kind)
+        result = shuffling(problem, data.name, **asked, source=source, stage=lambda name: update(description=name))
         if output is not None:
             result.save(output)
     print(json.dumps(result.to_dict()) if as_json else result)
@@ -230,6 +237,7 @@ def run(
     seed: Seed = 0,
     alpha: Alpha = ALPHA,
     intercept: Intercept = INTERCEPT,
+    scale: Scale = SCALE,
     target: Target = None,
     features: Features = None,
     strict: Strict = False,
@@ -240,7 +248,7 @@ def run(
     """Shuffled SGD, an epoch a line, with what the theory promised beside what was reached."""
     from reshuffle.orders import make_order
 
-    problem, _ = _read(path, loss, alpha, intercept, target, features, strict)
+    problem, data, scaling = _read(path, loss, alpha, intercept, scale, target, features, strict)
     rule = make_order(order, problem.n, seed)  # a name that does not fit is refused before any work
     done: list[Any] = []
 
@@ -265,7 +273,9 @@ def run(
         _say(f"reshuffle: interrupted after epoch {done[-1].epoch} of {epochs}{on}")
         raise typer.Exit(130) from None
     if as_json:
-        print(json.dumps({**result.to_dict(), **({} if guarantee is None else guarantee.to_dict())}))
+        promised = {} if guarantee is None else guarantee.to_dict()
+        named = {"x": scaling.point_in_units(result.x).tolist(), "feature_names": data.feature_names}
+        print(json.dumps(result.to_dict() | promised | named | {"scaling": scaling.choice}))
     else:
         print(result if guarantee is None else f"{result}\n{guarantee}")
 
@@ -289,6 +299,7 @@ def fit(
     max_iter: Annotated[int, typer.Option(help="Passes over the data at most.")] = 1000,
     seed: Seed = 0,
     intercept: Intercept = INTERCEPT,
+    scale: Scale = SCALE,
     target: Target = None,
     features: Features = None,
     strict: Strict = False,
@@ -301,19 +312,22 @@ def fit(
     from reshuffle import models
     from reshuffle.estimators import from_data
     from reshuffle.records import check_output
+    from reshuffle.scaling import check_kind
 
     check_output(out, "--out")
     _refuse_own_data(out, path, "--out")
+    check_kind(scale, "--scale")
     data = _load(path, target=target, n_features=features, strict=strict)
     loss = _loss(loss, data)
     options: dict[str, Any] = {"alpha": alpha, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
     with _plain_warnings():
-        model = from_data.fit(data, loss, n_jobs=jobs, verbose=int(verbose), **options)
+        model = from_data.fit(data, loss, scale, n_jobs=jobs, verbose=int(verbose), **options)
+    _tell(model.scaling_)
     models.save(model, out)
     n, d = data.X.shape
     gap = float(np.max(model.relative_gap_))
     passes = "1 pass" if model.n_iter_ == 1 else f"{model.n_iter_} passes"
-    print(f"{out}: {loss} on {n} x {d}, {passes}, certified relative gap {gap:.1e}")
+    print(f"{out}: {loss} on {n} x {d}, scale {model.scaling_.kind}, {passes}, certified relative gap {gap:.1e}")
 
 
 @app.command()
@@ -416,20 +430,32 @@ def add_dataset(name: NamedDataset, path: Path) -> None:
     print(add(name, path))
 
 
-def _source(path: list[str], target: str | None, features: int | None) -> list[str]:
+def _source(path: list[str], target: str | None, features: int | None, scale: str) -> list[str]:
     """The words by which a command names this data."""
-    options = {"--target": target, "--features": features}
+    options = {"--target": target, "--features": features, "--scale": scale}
     return [*path, *(str(word) for option in options.items() if option[1] is not None for word in option)]
 
 
 def _read(
-    path: list[str], loss: str, alpha: float, intercept: bool, target: str | None, features: int | None, strict: bool = False
-) -> tuple[Any, Any]:
-    """The problem, and the data that it is about."""
+    path: list[str], loss: str, alpha: float, intercept: bool, scale: str, target: str | None, features: int | None, strict: bool
+) -> tuple[Any, Any, Any]:
+    """The problem, the data that it is about as the file has it, and how that was scaled."""
+    from reshuffle.scaling import check_kind
+
+    check_kind(scale, "--scale")
     data = _load(path, target=target, n_features=features, strict=strict)
     loss = _loss(loss, data)
     y = None if loss == "unit" else data.y
-    return reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, fit_intercept=intercept), data
+    problem = reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, fit_intercept=intercept)
+    scaling = reshuffle.scale(problem, scale)  # the same in all commands, whatever their seed
+    _tell(scaling)
+    return scaling.apply(problem), data, scaling
+
+
+def _tell(scaling: Any) -> None:
+    """Why a scaling was chosen, where it was."""
+    if scaling.reason:
+        _say(f"reshuffle: scale {scaling.kind}: {scaling.reason}; --scale says otherwise")
 
 
 def _load(path: list[str], **options: Any) -> Any:

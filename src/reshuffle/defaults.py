@@ -2,13 +2,16 @@
 
 from typing import Any
 
-#: The name of a loss that stands for the one that the target asks for.
+#: Stands for the loss that the target asks for, and for the scaling that trains best.
 AUTO = "auto"
 
 #: Small, but above 0: without it the logistic loss has no minimiser on data that can be separated, and nothing can be certified.
 ALPHA = 1e-4
 
 INTERCEPT = True
+
+#: Of the data, by the commands that train on it or plan to.
+SCALE = AUTO
 
 #: Whole numbers with more distinct values than this may be amounts as well as classes.
 MOST_CLASSES = 20

@@ -31,6 +31,8 @@ class Problem:
     fit_intercept : adds a column of ones to A (it is not stored).
     """
 
+    scaling: Any = None  #: how X was scaled, where a `Scaling` made this problem of another
+
     def __init__(
         self,
         X: Any,
@@ -63,6 +65,7 @@ class Problem:
         other = Problem(**{"X": self.rows, **{name: getattr(self, name) for name in names}, **changes})
         if isinstance(changes.get("X", self.rows), Rows):  # rows have no names, and those of others are not ours to know
             other.feature_names = self.feature_names if other.d == self.d else None
+            other.scaling = self.scaling
         return other
 
     def take(self, rows: NDArray[np.integer[Any]]) -> "Problem":

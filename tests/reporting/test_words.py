@@ -225,7 +225,7 @@ def test_cards_in_every_case(report):
     assert card(report, first, first.choices[0])["batch_choice"] == "No larger batch needs much less work for the same promise."
     assert all(entry["command"].startswith("reshuffle run '") for row in cards(report) for entry in row)
     told = card(report, accuracy, option)["command"]
-    assert "--target label --loss logistic --alpha 0.01 --intercept --seed 5 " in told
+    assert "--target label --scale none --loss logistic --alpha 0.01 --intercept --seed 5 " in told
     assert f"--step-size {option.step_size!r}" in told
     assert again(report).endswith("--target label --loss logistic --alpha 0.01 --intercept --seed 5 --eps 0.02 --permutations 3")
     from_python = replace(report, source=())

@@ -11,28 +11,47 @@ from reshuffle.estimators import CertifiedClassifier, CertifiedRegressor
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import get_loss
+from reshuffle.problem import Problem
 from reshuffle.rows import in_memory
+from reshuffle.scaling import AUTO
+from reshuffle.scaling import scale as choose_scale
 from reshuffle.tables import Columns
 from reshuffle.validation import refuse_merged
 
 Model = LinearClassifier | LinearRegressor
 
 
-def fit(data: Data, loss: str, **parameters: Any) -> Model:
-    """The estimator that the loss asks for, trained on data that was read from a file. `columns_` says how a table became X."""
-    if data.y is None:
-        raise ValueError(f"{data.name} has no labels to learn from; name the column or file of the labels with --target")
-    if get_loss(loss).task == "regression":
-        model: Model = CertifiedRegressor(loss, **parameters)
-        model.fit(data.X, data.y)
-    else:
-        model = CertifiedClassifier(loss, **parameters)
-        model.fit(data.X, _classes(data.y, data.name))
+def fit(data: Data, loss: str, scale: str = "none", **parameters: Any) -> Model:
+    """The estimator that the loss asks for, trained on data that was read from a file. `columns_` says how a table became X, and
+    `scaling_` how that was scaled: the certificate is that of the scaled problem, the coefficients are in the units of the file.
+    """
+    kind: Any = CertifiedRegressor if get_loss(loss).task == "regression" else CertifiedClassifier
+    model: Model = kind(loss, **parameters)
+    model._checked_loss()
+    y = _labels(data)
+    scaling = choose_scale(_problem_of(model, data.X, y) if scale == AUTO else data.X, scale)
+    model.fit(scaling.apply(data.X), _classes(y, data.name) if kind is CertifiedClassifier else y)
+    model.coef_, model.intercept_ = scaling.in_units(model.coef_, model.intercept_)
+    model.scaling_ = scaling
     if data.feature_names is not None:
         model.feature_names_in_ = np.array(data.feature_names, dtype=object)
     if data.columns is not None:
         model.columns_ = data.columns
     return model
+
+
+def _problem_of(model: Model, X: Any, y: Any) -> Problem:
+    """What the model is to solve; of several classes, that of the most common against the rest."""
+    if isinstance(model, LinearClassifier):
+        classes, counts = np.unique(y, return_counts=True)
+        y = y if classes.size == 2 else y == classes[np.argmax(counts)]
+    return Problem(X, y, loss=model.loss, alpha=model.alpha, fit_intercept=model.fit_intercept)
+
+
+def _labels(data: Data) -> Any:
+    if data.y is None:
+        raise ValueError(f"{data.name} has no labels to learn from; name the column or file of the labels with --target")
+    return data.y
 
 
 def _classes(y: Any, name: str) -> Any:

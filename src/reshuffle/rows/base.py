@@ -157,14 +157,16 @@ class Rows(ABC):
         """Every feature multiplied by its factor, in memory."""
         return self._part(np.arange(self.n)).scale_columns(factors)
 
-    def column_spreads(self, centre: Vector) -> Vector:
-        """sqrt((1/n) sum_i (a_ij - centre_j)^2) of every feature, however large its numbers are."""
+    def column_moments(self) -> tuple[Vector, Vector]:
+        """The mean and the standard deviation of every feature, however large its numbers are, and exact where it is constant."""
         low, high = self.column_ranges()
-        half = np.maximum(0.5 * high - 0.5 * centre, 0.5 * centre - 0.5 * low)  # of the largest distance, which may overflow
+        about = self.with_intercept(False).transposed(np.full(self.n, 1.0 / self.n))  # nearly the mean: rounding adds up
+        about = np.where(low == high, low, about)
+        half = np.maximum(0.5 * high - 0.5 * about, 0.5 * about - 0.5 * low)  # of the largest distance, which may overflow
         half[half == 0.0] = 1.0
-        squares = sum((block.squares_about(centre, half) for _, block in self._blocks()), np.zeros(self.d))
-        spreads: Vector = half * (2.0 * np.sqrt(squares / self.n))
-        return spreads
+        sums = sum((block.sums_about(about, half) for _, block in self._blocks()), np.zeros((2, self.d)))
+        off, square = sums / self.n
+        return about + half * (2.0 * off), half * (2.0 * np.sqrt(np.maximum(square - off**2, 0.0)))
 
     def row_lengths(self) -> Vector:
         """|a_i| of every row without an intercept, however large its numbers are."""

@@ -41,7 +41,7 @@ class CentredRows(SparseRows):
 
     def _held(self, x: Vector) -> Vector:
         w = x[..., : self.d]
-        c_x = (w @ self.centre)[..., None]
+        c_x = np.einsum("...j,j->...", w, self.centre)[..., None]  # BLAS would start threads that wait for each other
         return np.concatenate([w, np.zeros_like(c_x), c_x, x[..., self.d :]], axis=-1)
 
     def _seen(self, held: Vector) -> Vector:
@@ -62,8 +62,8 @@ class CentredRows(SparseRows):
     def scale_columns(self, factors: Vector) -> "CentredRows":
         return CentredRows(super().scale_columns(factors).matrix, self.centre * factors).with_intercept(self.intercept)
 
-    def squares_about(self, centre: Vector, half: Vector) -> Vector:
-        return super().squares_about(centre + self.centre, half)
+    def sums_about(self, centre: Vector, half: Vector) -> Vector:
+        return super().sums_about(centre + self.centre, half)
 
     def standardised(self, centre: Vector | None, size: Vector) -> SparseRows:
         return super().standardised(self.centre if centre is None else self.centre + centre, size)

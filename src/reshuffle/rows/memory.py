@@ -115,8 +115,8 @@ class MemoryRows(Rows):
                 where = f"row {self._row_of(place)} (counted from 0)"
                 raise ValueError(f"{name} holds {values[place]} in {where}; remove or fill NaN and infinity first")
 
-    def squares_about(self, centre: Vector, half: Vector) -> Vector:
-        """The sum of ((a_ij - centre_j) / (2 half_j))^2 of every feature."""
+    def sums_about(self, centre: Vector, half: Vector) -> Vector:
+        """The sums of (a_ij - centre_j) / (2 half_j) and of its square, of every feature."""
         raise NotImplementedError
 
     def _values(self) -> Any:
@@ -270,11 +270,11 @@ class SparseRows(MemoryRows):
     def scale_columns(self, factors: Vector) -> "SparseRows":
         return SparseRows(sp.csr_array(self.matrix @ sp.diags_array(factors))).with_intercept(self.intercept)
 
-    def squares_about(self, centre: Vector, half: Vector) -> Vector:
+    def sums_about(self, centre: Vector, half: Vector) -> Vector:
         indices, values = self.matrix.indices, self.matrix.data
-        squares = np.square((0.5 * values.astype(np.float64) - 0.5 * centre[indices]) / half[indices])
-        not_stored = (self.n - np.bincount(indices, minlength=self.d)).astype(np.float64)
-        return np.bincount(indices, squares, self.d) + not_stored * np.square(0.5 * centre / half)
+        stored = (0.5 * values.astype(np.float64) - 0.5 * centre[indices]) / half[indices]
+        others, zero = self.n - np.bincount(indices, minlength=self.d), -0.5 * centre / half
+        return np.array([np.bincount(indices, stored**k, self.d) + others * zero**k for k in (1, 2)])
 
     @property
     def _row_of_each(self) -> Integers:
@@ -396,9 +396,9 @@ class DenseRows(MemoryRows):
     def scale_columns(self, factors: Vector) -> "DenseRows":
         return DenseRows(self.matrix * factors).with_intercept(self.intercept)
 
-    def squares_about(self, centre: Vector, half: Vector) -> Vector:
-        squares: Vector = np.square((0.5 * self.matrix.astype(np.float64) - 0.5 * centre) / half).sum(axis=0)
-        return squares
+    def sums_about(self, centre: Vector, half: Vector) -> Vector:
+        parts = ((0.5 * part - 0.5 * centre) / half for _, part in self._chunks())
+        return sum((np.array([part.sum(axis=0), np.square(part).sum(axis=0)]) for part in parts), np.zeros((2, self.d)))
 
     def row_lengths(self) -> Vector:
         out = np.empty(self.n)
