@@ -204,6 +204,25 @@ def test_constants_and_training_are_those_of_the_explicit_matrix():
         assert ours.distance == pytest.approx(want.distance, rel=1e-4)
 
 
+def test_linear_programs_do_not_fill_the_matrix(monkeypatch):
+    """Whether data is separable, and the optimum of a loss with kinks, do not change with a centre where there is an intercept."""
+    filled = CentredRows.csr
+    monkeypatch.setattr(CentredRows, "csr", lambda self: filled(self) if self.n < 40 else pytest.fail("all rows were filled"))
+    rng = np.random.default_rng(0)
+    X = sp.csr_array(rng.standard_normal((40, 4)) * (rng.random((40, 4)) < 0.6) + [0.0, 0.0, 0.0, 5.0])
+    for labels, separable in ((X.toarray() @ [1.0, -1.0, 0.5, 0.1] > 0.4, True), (rng.random(40) < 0.5, False)):
+        problem = rs.Problem(X, labels, fit_intercept=True)
+        centred = rs.scale(problem, "std").apply(problem)
+        assert isinstance(centred.rows, CentredRows)
+        if separable:
+            with pytest.raises(rs.NoMinimiserError, match="some x separates it"):
+                rs.theory.measure(centred)
+        else:
+            for loss in ("logistic", "hinge"):
+                ours, want = (rs.theory.measure(p.replace(loss=loss)) for p in (centred, problem))
+                assert ours.f == pytest.approx(want.f, rel=1e-9)
+
+
 # The choice
 
 
@@ -226,7 +245,7 @@ def test_auto_standardises_a_mixed_table_and_trains_well():
     problem = problem_of(table())
     scaling = rs.scale(problem)
     assert scaling.kind == "std"
-    assert scaling.reason.startswith("after 5 epochs on 1,125 rows the loss on 375 others is ")
+    assert scaling.reason.startswith("after 5 epochs on 1,125 of 1,500 rows the loss on 375 held out is ")
     assert "(none 0.6" in scaling.reason
     scaled = scaling.apply(problem)
     best, raw = rs.theory.measure(scaled).f, rs.theory.measure(problem).f
@@ -264,7 +283,7 @@ def test_auto_divides_rows_of_very_different_lengths():
 def test_auto_tries_on_a_sample_and_survives_what_cannot_be_trained_on():
     problem = problem_of(table(9000))
     assert choice.sample(problem, 0).size == 4096
-    assert " on 3,072 of 9,000 rows the loss on 1,024 others " in rs.scale(problem).reason
+    assert " on 3,072 of 9,000 rows the loss on 1,024 held out is " in rs.scale(problem).reason
     huge = rs.Problem(np.array([[1e300, 1.0], [0.0, 2.0], [-1e300, 1.0], [5e299, 0.0]] * 20), [0, 1, 1, 0] * 20, fit_intercept=True)
     assert rs.scale(huge).kind in ("std", "maxabs")
     for n in (2, 3, 5):
@@ -368,7 +387,7 @@ def test_fit_and_predict_of_a_mixed_table(tmp_path):
     path, model = written(tmp_path / "t.csv", table()), tmp_path / "m.json"
     stdout, stderr = run("fit", path, "--out", model)
     assert ", scale std, " in stdout
-    assert stderr.splitlines()[-1].startswith("reshuffle: scale std: after 5 epochs on 1,125 rows")
+    assert stderr.splitlines()[-1].startswith("reshuffle: scale std: after 5 epochs on 1,125 of 1,500 rows")
     content = json.loads(model.read_text())
     named = dict(zip(content["feature_names"], content["coefficients"][0], strict=True))
     assert named["year"] == pytest.approx(-1.5 / 19, rel=0.2)  # as the labels were made
@@ -417,8 +436,8 @@ def test_pages_say_how_the_data_was_scaled():
     scaling = rs.scale(problem)
     made = rs.report(scaling.apply(problem), eps=0.1, permutations=2)
     assert made.to_dict()["dataset"]["scaling"] == {"kind": "std", "reason": scaling.reason}
-    page = made.html()
-    assert "<dt>Scaled (std)</dt><dd>every column centred and divided by its standard deviation: after 5 epochs on 113 rows" in page
+    said = "<dt>Scaled (std)</dt><dd>every column centred and divided by its standard deviation: after 5 epochs on 112 of 150 rows"
+    assert said in made.html()
     assert problem.scaling is None
     assert scaling.apply(problem).take(np.arange(9)).scaling is scaling
 

@@ -227,7 +227,7 @@ def test_cards_in_every_case(report):
     told = card(report, accuracy, option)["command"]
     assert "--target label --scale none --loss logistic --alpha 0.01 --intercept --seed 5 " in told
     assert f"--step-size {option.step_size!r}" in told
-    assert again(report).endswith("--target label --loss logistic --alpha 0.01 --intercept --seed 5 --eps 0.02 --permutations 3")
+    assert again(report).endswith("--scale none --loss logistic --alpha 0.01 --intercept --seed 5 --eps 0.02 --permutations 3")
     from_python = replace(report, source=())
     assert again(from_python) is None
     assert card(from_python, accuracy, option)["command"].startswith("rs.minimize(")

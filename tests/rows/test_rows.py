@@ -90,6 +90,11 @@ def test_sums_over_rows(storage, intercept):
     np.testing.assert_array_equal(rows.column_ranges(), [A[:, :D].min(axis=0), A[:, :D].max(axis=0)])
     np.testing.assert_allclose(rows.gram(), A @ A.T)
     np.testing.assert_array_equal(rows.csr().toarray(), A)
+    C, E = rows.factored()
+    z = np.append(np.ones(rows.dimension), np.zeros(C.shape[1] - rows.dimension))
+    z[rows.dimension :] = E @ z
+    np.testing.assert_allclose(E @ z, 0.0)
+    np.testing.assert_allclose(C @ z, A.sum(axis=1), atol=1e-12)
     np.testing.assert_allclose(rows.scale_columns(np.arange(1.0, D + 1)).csr().toarray()[:, :D], A[:, :D] * np.arange(1.0, D + 1))
     for chosen in (None, some):
         B = A if chosen is None else A[chosen]

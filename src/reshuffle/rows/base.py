@@ -184,6 +184,11 @@ class Rows(ABC):
         """SciPy's CSR matrix of the rows in float64, the intercept a column, for libraries that want one."""
         return self._part(np.arange(self.n)).csr()
 
+    def factored(self) -> tuple[Any, Any]:
+        """Sparse C and E such that A x = C z for every z that begins with x and has E z = 0, for linear programs."""
+        A = self.csr()
+        return A, A[:0]
+
     def gram(self) -> Vector:
         """A A'."""
         X = self.csr()

@@ -79,6 +79,12 @@ class CentredRows(SparseRows):
         X = sp.csr_array(self.matrix.toarray() - self.centre)
         return SparseRows(X).with_intercept(self.intercept).csr()
 
+    def factored(self) -> tuple[Any, Any]:
+        """z is x, then c'x."""
+        X = SparseRows(self.matrix).with_intercept(self.intercept).csr()
+        centre = np.concatenate([self.centre, np.zeros(int(self.intercept)), [-1.0]])
+        return sp.hstack([X, sp.csr_array(np.full((self.n, 1), -1.0))], format="csr"), sp.csr_array(centre[None, :])
+
     def gram(self) -> Vector:
         """<a_i - c, a_j - c> of the products that the stored rows have."""
         along = self._along - 0.5 * (self._square + self.intercept)
