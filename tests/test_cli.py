@@ -50,6 +50,7 @@ def test_json_is_one_object_with_every_number_of_the_library():
     assert set(KEYS.split()) <= set(printed)
     assert stderr == ""
     want = rs.constants(rs.load("breast_cancer").X, permutations=7, batch_size=5, seed=3).to_dict()
+    want["scaling"] = {"kind": "none", "reason": ""}
     assert {**printed, "seconds": 0} == {**want, "seconds": 0}
 
 
@@ -113,7 +114,7 @@ def test_run_prints_an_epoch_a_line_and_the_bound_beside_the_gap():
 
 def test_run_as_json_holds_what_the_library_returns():
     arguments = ["run", "diabetes", "--loss", "squared", "--alpha", 0, "--order", "ig", "--batch-size", 5, "--epochs", 6, "--json"]
-    printed = json.loads(run(*arguments)[0])
+    printed = json.loads(run(*arguments, "--scale", "none")[0])
     data = rs.load("diabetes")
     problem = rs.Problem(data.X, data.y, loss="squared", fit_intercept=True)
     want = rs.minimize(problem, order="ig", batch_size=5, epochs=6)
@@ -137,7 +138,7 @@ def test_run_takes_what_loaders_do_as_an_order_and_promises_nothing_where_no_the
 
 
 def test_run_takes_an_order_that_is_made_while_running():
-    words = ["--alpha", 0.1, "--order", "balanced", "--batch-size", 4, "--epochs", 5, "--json"]
+    words = ["--alpha", 0.1, "--order", "balanced", "--batch-size", 4, "--epochs", 5, "--scale", "none", "--json"]
     printed = json.loads(run("run", "breast_cancer", *words)[0])
     data = rs.load("breast_cancer")
     want = rs.minimize(rs.Problem(data.X, data.y, alpha=0.1, fit_intercept=True), order="balanced", batch_size=4, epochs=5)
@@ -169,7 +170,7 @@ def test_run_takes_a_step_and_goes_on_from_a_checkpoint(tmp_path):
 )
 def test_mistakes_of_a_run_end_in_one_clear_line(arguments, complaint, status):
     given = arguments if "--loss" in arguments else ["--loss", "logistic", *arguments]
-    _, stderr = run("run", "breast_cancer", "--alpha", 0.1, "--epochs", 2, *given, status=status)
+    _, stderr = run("run", "breast_cancer", "--alpha", 0.1, "--epochs", 2, "--scale", "none", *given, status=status)
     assert complaint in stderr
     assert "Traceback" not in stderr
     assert len(stderr.splitlines()) == 1
@@ -198,13 +199,20 @@ def test_plan_prints_what_the_library_says():
     arguments = ["plan", "breast_cancer", "--alpha", 0.1, "--eps", 0.1]
     printed = json.loads(run(*arguments, "--json")[0])
     data = rs.load("breast_cancer")
-    want = rs.plan(rs.Problem(data.X, data.y, alpha=0.1, fit_intercept=True), eps=0.1, feature_names=data.feature_names)
-    assert untimed(printed) == untimed(json.loads(json.dumps(want.to_dict())))
-    text = run(*arguments)[0]
+    problem = rs.Problem(data.X, data.y, alpha=0.1, fit_intercept=True)
+    scaling = rs.scale(problem)
+    want = rs.plan(scaling.apply(problem), eps=0.1, feature_names=data.feature_names)
+    told = {**want.to_dict(), "scaling": {"kind": "std", "reason": scaling.reason}}
+    assert untimed(printed) == untimed(json.loads(json.dumps(told)))
+    text, said = run(*arguments)
+    expected = f"scale        std: every column centred and divided by its standard deviation\n{want}\n"
     assert [line for line in text.splitlines() if "s of training" not in line] == [
-        line for line in str(want).splitlines() if "s of training" not in line
+        line for line in expected.splitlines() if "s of training" not in line
     ]
-    assert "worst area" in text
+    assert said.splitlines()[-1] == f"reshuffle: scale std: {scaling.reason}; --scale says otherwise"
+    raw = run(*arguments, "--scale", "none")[0]
+    assert "worst area" in raw
+    assert raw.startswith("scale        none: the data as it is\n")
     assert "eps=-1.0 must be a positive number" in run("plan", "breast_cancer", "--eps", -1, status=2)[1]
 
 
@@ -214,7 +222,7 @@ SVMLIGHT = "+1 1:1 2:0.5 3:1\n-1 1:-1 3:2\n+1 1:2\n-1 1:-2 2:1\n"
 def test_fit_writes_a_model_that_predict_reads(tmp_path):
     train, test, model = tmp_path / "train.svm", tmp_path / "test.svm", tmp_path / "model.json"
     train.write_text(SVMLIGHT)
-    stdout, stderr = run("fit", train, "--loss", "logistic", "--alpha", 1e-2, "--out", model)
+    stdout, stderr = run("fit", train, "--loss", "logistic", "--alpha", 1e-2, "--scale", "none", "--out", model)
     assert stdout.startswith(f"{model}: logistic on 4 x 3, ")
     assert "certified relative gap" in stdout
     assert len(stdout.splitlines()) == 1
@@ -290,13 +298,16 @@ def test_a_table_as_people_have_it(tmp_path, called):
     table.write_text(MIXED)
     stdout, stderr = run("fit", table, "--out", model)
     assert stdout.startswith(f"{model}: squared on 24 x 5, ")
+    said = stderr.splitlines()[-1]
     assert [line.removeprefix(f"reshuffle: {table}: ") for line in stderr.splitlines()] == [
         "dropped columns in which all words differ: id",
         "words become 2 columns of zeros and ones: city",
         "dates become days since the first: day",
         "missing numbers become the mean, and a column says where, (missing): size",
         "reshuffle: loss squared, as the labels are numbers, 0.5 to 15.5; --loss says otherwise",
+        said,
     ]
+    assert said.startswith("reshuffle: scale ")
     assert json.loads(model.read_text())["feature_names"] == ["size", "size=(missing)", "city=oslo", "city=rome", "day"]
     stdout, stderr = called("predict", model, table)
     assert len(stdout.split()) == 24
@@ -322,17 +333,25 @@ def test_every_command_takes_several_files_and_poses_the_same_problem(tmp_path, 
     parts = [tmp_path / "part0.csv", tmp_path / "part1.csv"]
     data = rs.load(parts)
     problem = rs.Problem(data.X, data.y, alpha=1e-4, fit_intercept=True)
+    scaling = rs.scale(problem)
+    scaled = scaling.apply(problem)
     line = "reshuffle: loss logistic, as the labels are two classes, no and yes; --loss says otherwise\n"
+    line += f"reshuffle: scale {scaling.kind}: {scaling.reason}; --scale says otherwise\n"
     printed, said = called("plan", *parts, "--json")
-    want = rs.plan(problem, feature_names=data.feature_names).to_dict()
+    want = {
+        **rs.plan(scaled, feature_names=data.feature_names).to_dict(),
+        "scaling": {"kind": scaling.kind, "reason": scaling.reason},
+    }
     assert untimed(json.loads(printed)) == untimed(json.loads(json.dumps(want)))
     assert said == line
     printed, said = called("run", tmp_path, "--epochs", 3, "--no-bound", "--json")
-    assert json.loads(printed)["x"] == rs.minimize(problem, epochs=3).x.tolist()
+    assert json.loads(printed)["x"] == scaling.point_in_units(rs.minimize(scaled, epochs=3).x).tolist()
+    assert json.loads(printed)["feature_names"] == ["a", "b"]
     assert said == line
     _, said = called("fit", tmp_path / "part*.csv", "--out", tmp_path / "model.json")
     fitted = rs.models.load(tmp_path / "model.json")
     assert (fitted.alpha, fitted.fit_intercept, fitted.loss) == (1e-4, True, "logistic")
+    assert (fitted.scaling_.kind, fitted.scaling_.reason) == (scaling.kind, scaling.reason)
     assert said == line
 
 

@@ -298,7 +298,8 @@ def test_the_command_line_says_in_one_line_that_there_is_no_minimiser(tmp_path, 
     path = tmp_path / "toy.csv"
     path.write_text("a,b,label\n1,2,1\n2,1,1\n-1,-1,-1\n-2,0,-1\n0,0,-1\n")
     for command in (["plan"], ["run", "--step-size", "budget"], ["report", "-o", str(tmp_path / "page.html")]):
-        monkeypatch.setattr("sys.argv", ["reshuffle", command[0], str(path), "--alpha", "0", "--no-intercept", *command[1:]])
+        words = ["--alpha", "0", "--no-intercept", "--scale", "none", *command[1:]]
+        monkeypatch.setattr("sys.argv", ["reshuffle", command[0], str(path), *words])
         with pytest.raises(SystemExit) as stop:
             main()
         out, err = capsys.readouterr()
@@ -306,7 +307,7 @@ def test_the_command_line_says_in_one_line_that_there_is_no_minimiser(tmp_path, 
         assert err.splitlines()[-1].startswith("reshuffle: loss='logistic' with alpha=0 has no minimiser on this data")
         assert "> 0 for 4 of 5" in err
         assert err.endswith("use alpha > 0\n")
-    words = ["--loss", "logistic", "--alpha", "0", "--epochs", "2"]
+    words = ["--loss", "logistic", "--alpha", "0", "--epochs", "2", "--scale", "none"]
     monkeypatch.setattr("sys.argv", ["reshuffle", "run", str(path), *words])  # training needs no minimiser
     with pytest.raises(SystemExit) as stop:
         main()

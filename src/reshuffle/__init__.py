@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from reshuffle.problem import Problem
     from reshuffle.reporting import Report, report
     from reshuffle.rows import Rows
+    from reshuffle.scaling import Scaling, scale
     from reshuffle.solver.certified import SolutionPath, path
     from reshuffle.solver.guarantee import Guarantee
     from reshuffle.solver.run import DivergenceError, Run
@@ -56,6 +57,8 @@ _HOMES = {
     "SolutionPath": "solver.certified",
     "path": "solver.certified",
     "Run": "solver.run",
+    "Scaling": "scaling",
+    "scale": "scaling",
     "duality_gap": "duality",
     "minimize": "solver.shuffled",
     "minimize_sum": "solver.sums",
@@ -82,6 +85,7 @@ __all__ = [
     "Report",
     "Rows",
     "Run",
+    "Scaling",
     "ShuffledSGDClassifier",
     "ShuffledSGDRegressor",
     "SmoothConstants",
@@ -98,6 +102,7 @@ __all__ = [
     "path",
     "plan",
     "report",
+    "scale",
     "theory",
 ]
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-#: The name of a loss that stands for the one that the target asks for.
+#: Stands for the loss that the target asks for, and for the scaling that trains best.
 AUTO = "auto"
 
 #: Small, but above 0: without it the logistic loss has no minimiser on data that can be separated, and nothing can be certified.
@@ -12,6 +12,9 @@ INTERCEPT = True
 
 #: The gap that plans are for, relative to what there is to gain, f of the best constant prediction - min f.
 TOL = 1e-3
+
+#: Of the data, by the commands that train on it or plan to.
+SCALE = AUTO
 
 #: Whole numbers with more distinct values than this may be amounts as well as classes.
 MOST_CLASSES = 20

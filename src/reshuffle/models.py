@@ -27,10 +27,12 @@ from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import LOSSES, Multinomial, get_loss
 from reshuffle.records import write_file
+from reshuffle.scaling import Scaling
 from reshuffle.tables import Columns
 
 FORMAT = "reshuffle model"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
+_READABLE = (3, FORMAT_VERSION)  # 3 knew no scaling
 
 Model = LinearClassifier | LinearRegressor
 
@@ -52,7 +54,7 @@ def save(model: Model, path: str | Path) -> None:
     check_is_fitted(model)
     if isinstance(model, CertifiedClassifierCV | CertifiedRegressorCV):
         model = model.best_estimator_
-    names, columns = getattr(model, "feature_names_in_", None), getattr(model, "columns_", None)
+    names, columns, scaling = (getattr(model, name, None) for name in ("feature_names_in_", "columns_", "scaling_"))
     content = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -62,6 +64,7 @@ def save(model: Model, path: str | Path) -> None:
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
         "columns": None if columns is None else columns.to_dict(),
+        "scaling": None if scaling is None else scaling.to_dict(),
         "classes": _classes(model),
         "coefficients": np.atleast_2d(model.coef_).tolist(),
         "intercepts": np.atleast_1d(model.intercept_).tolist(),
@@ -85,13 +88,13 @@ def load(path: str | Path) -> Model:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{path} is not a model of reshuffle; `reshuffle fit` writes one")
     version = content.get("format_version")
-    if version != FORMAT_VERSION:
+    if version not in _READABLE:
         raise ValueError(
-            f"{path} has format version {version!r} and this reshuffle reads {FORMAT_VERSION}; "
+            f"{path} has format version {version!r} and this reshuffle reads {' and '.join(map(str, _READABLE))}; "
             "fit it again, or read it with the reshuffle that wrote it"
         )
     try:
-        return _model(content)
+        return _model(content if version == FORMAT_VERSION else {**content, "scaling": None})
     except (KeyError, TypeError, ValueError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ValueError(f"{path} is damaged: {what}") from None
@@ -166,6 +169,8 @@ def _model(content: dict[str, Any]) -> Model:
         model.columns_ = Columns.from_dict(content["columns"])
         if model.columns_.names != names:
             raise ValueError("columns make other features than feature_names")
+    if content["scaling"] is not None:
+        model.scaling_ = Scaling.from_dict(content["scaling"], d)
     model.n_iter_ = int(content["passes"])
     problems = 1 if isinstance(get_loss(model.loss), Multinomial) else rows  # of which each has a gap
     model.step_size_ = _number_or_row("step_size", content["step_size"], problems)

@@ -34,6 +34,8 @@ class Problem:
         none is named; all else is done in memory.
     """
 
+    scaling: Any = None  #: how X was scaled, where a `Scaling` made this problem of another
+
     def __init__(
         self,
         X: Any,
@@ -74,6 +76,7 @@ class Problem:
             other.sample_weight = row_weights(self.sample_weight, other.n)
         if isinstance(changes.get("X", self.rows), Rows):  # rows have no names, and those of others are not ours to know
             other.feature_names = self.feature_names if other.d == self.d else None
+            other.scaling = self.scaling
         return other
 
     def reweighted(self, sample_weight: Vector) -> "Problem":

@@ -47,14 +47,28 @@ def write_table(folder: Path) -> Path:
 def made(tmp_path_factory) -> Made:
     folder = tmp_path_factory.mktemp("report")
     table, page = write_table(folder), folder / "report.html"
-    words = [COMMAND, "report", table, "--target", "label", "--alpha", "0.01", "--intercept", "--json", "-o", page]
+    words = [
+        COMMAND,
+        "report",
+        table,
+        "--target",
+        "label",
+        "--alpha",
+        "0.01",
+        "--intercept",
+        "--scale",
+        "none",
+        "--json",
+        "-o",
+        page,
+    ]
     for name, value in SETTINGS.items():
         words += [f"--{name}", str(value)]
     done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     data = rs.load(table)
     problem = rs.Problem(data.X, data.y, alpha=0.01, fit_intercept=True)
-    source = [str(table), "--target", "label"]
+    source = [str(table), "--target", "label", "--scale", "none"]
     return Made(page, json.loads(done.stdout), rs.report(problem, data, **SETTINGS, source=source))
 
 

@@ -21,14 +21,14 @@ def run(*arguments, status=0):
 
 def test_it_writes_one_file_under_six_megabytes_and_prints_its_path(tmp_path):
     out = tmp_path / "page.html"
-    stdout, stderr = run("diabetes", "--loss", "squared", "--eps", 10, "--intercept", "-o", out)
+    stdout, stderr = run("diabetes", "--loss", "squared", "--eps", 10, "--intercept", "--scale", "none", "-o", out)
     assert (stdout, stderr) == (f"{out}\n", "")
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
     assert 4_000_000 < out.stat().st_size < 6_000_000
     text = out.read_text(encoding="utf-8")
     assert text.count("plotly.js v") == 1
     assert (
-        "The same page again: <code>reshuffle report diabetes --loss squared --alpha 0.0001 --intercept --eps 10.0 "
+        "The same page again: <code>reshuffle report diabetes --scale none --loss squared --alpha 0.0001 --intercept --eps 10.0 "
         "--permutations 3</code>" in text
     )
 

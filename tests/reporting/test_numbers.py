@@ -41,11 +41,12 @@ def test_page_command_and_library_have_the_same_numbers(made):
 
 
 def test_the_plan_on_the_page_is_the_plan(made, tmp_path):
-    words = ["plan", write_table(tmp_path), "--alpha", "0.01", "--intercept", "--json"]
+    words = ["plan", write_table(tmp_path), "--alpha", "0.01", "--intercept", "--scale", "none", "--json"]
     for name, value in SETTINGS.items():
         words += [f"--{name}", value]
     printed = subprocess.run([str(COMMAND), *map(str, words)], capture_output=True, text=True, check=True).stdout
-    assert without_clock(json.loads(printed)) == without_clock(embedded(made.page)["plan"])
+    scaling = embedded(made.page)["dataset"]["scaling"]
+    assert without_clock(json.loads(printed)) == without_clock({**embedded(made.page)["plan"], "scaling": scaling})
     selected = made.report.accuracies[made.report.selected]
     assert selected.eps == SETTINGS["eps"]
     assert selected.choices == made.report.plan.choices

@@ -12,7 +12,7 @@ from reshuffle.reporting.shuffling import shuffling, usual
 from tests.reporting.conftest import COMMAND, NAME
 from tests.reporting.test_browser import DRAWN
 
-LOGISTIC = ("--loss", "logistic", "--alpha", 0.01, "--intercept", "--batch-size", 4)
+LOGISTIC = ("--loss", "logistic", "--alpha", 0.01, "--intercept", "--batch-size", 4, "--scale", "none")
 
 
 def run(*words, status=0):
@@ -87,7 +87,7 @@ def test_the_page_holds_the_numbers_that_are_printed(made, problem):
 
 
 def test_the_page_names_the_command_that_makes_the_same_numbers(problem, table):
-    source = [str(table), "--target", "label"]
+    source = [str(table), "--target", "label", "--scale", "none"]
     asked = {"schemes": ["so"], "eps": 0.01, "within": 1.5, "measure": False, "batch_size": 4, "seed": 2}
     made = shuffling(problem, "by hand", **asked, smallest=["buffer"], source=source)
     name, order, *words, out, page = shlex.split(made.again)

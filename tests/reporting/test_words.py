@@ -259,8 +259,10 @@ def test_advice_in_every_case(report):
     assert "were not tried" in missing["headline"]
     assert missing["command"] == ""
     assert all(entry["command"].startswith("reshuffle run '") for row in cards(report) for entry in row)
-    assert "--target label --loss logistic --alpha 0.01 --intercept --seed 5 " in mine["command"]
-    assert again(report).endswith("--target label --loss logistic --alpha 0.01 --intercept --seed 5 --eps 0.02 --permutations 3")
+    assert "--target label --scale none --loss logistic --alpha 0.01 --intercept --seed 5 " in mine["command"]
+    assert again(report).endswith(
+        "--target label --scale none --loss logistic --alpha 0.01 --intercept --seed 5 --eps 0.02 --permutations 3"
+    )
     from_python = replace(report, source=())
     assert again(from_python) is None
     assert card(from_python, accuracy, k)["promised_command"].startswith("rs.minimize(")

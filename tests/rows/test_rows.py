@@ -11,6 +11,7 @@ import reshuffle as rs
 from reshuffle.losses import get_loss
 from reshuffle.losses.base import compiled
 from reshuffle.rows import DualStep, Rows, Step, as_rows, base, in_memory, memory
+from reshuffle.rows.centred import CentredRows
 from tests.oracle import balanced_sgd, shuffled_sgd
 
 N, D = 37, 6
@@ -33,6 +34,16 @@ class ListRows(Rows):
 
     def take(self, rows):
         return in_memory(np.array([[self.rows[i].get(j, 0.0) for j in range(self.width)] for i in rows]))
+
+
+class CentredBlocks(ListRows):
+    """One whose blocks are centred."""
+
+    def take(self, rows):
+        return CentredRows(sp.csr_array(super().take(rows).matrix), CENTRE)
+
+
+CENTRE = np.array([0.3, -1.5, 0.0, 2.0, 1.0, -0.7])  # one column stays, and one loses a value that it holds
 
 
 def numbers(kind):
@@ -59,6 +70,9 @@ STORAGES = {
     "csr": lambda: sp.csr_array(numbers("float64")),
     "csr of float32": lambda: sp.csr_array(numbers("float32")),
     "list": lambda: ListRows(numbers("float64")),
+    "centred csr": lambda: CentredRows(sp.csr_array(numbers("float64")), CENTRE),
+    "centred csr of float32": lambda: CentredRows(sp.csr_array(numbers("float32")), CENTRE),
+    "centred blocks": lambda: CentredBlocks(numbers("float64")),
     **{np.dtype(kind).name: partial(numbers, kind) for kind in memory.DENSE_TYPES},
     **TENSORS,
 }
@@ -75,6 +89,7 @@ def explicit(storage, intercept):
     A = storage.take(np.arange(N)).matrix if isinstance(storage, Rows) else storage
     A = A.double().numpy() if hasattr(A, "numpy") else A
     A = (A.toarray() if sp.issparse(A) else A).astype(float)
+    A = A - CENTRE if isinstance(storage, CentredRows | CentredBlocks) else A
     return np.column_stack([A, np.ones(N)]) if intercept else A
 
 
@@ -83,13 +98,19 @@ def test_sums_over_rows(storage, intercept):
     rows, A = as_rows(storage).with_intercept(intercept), explicit(storage, intercept)
     rng, some = np.random.default_rng(0), np.array([1, 4, 5, 20, 36, 4])
     assert (rows.n, rows.d, rows.dimension, rows.shape) == (N, D, D + intercept, (N, D))
-    assert rows.nonzeros == np.count_nonzero(A[:, :D])
+    stored = A[:, :D] + CENTRE if isinstance(storage, CentredRows | CentredBlocks) else A[:, :D]
+    assert rows.nonzeros == np.count_nonzero(stored)
     assert rows.entries >= rows.nonzeros
     np.testing.assert_allclose(rows.squared_norms(), (A**2).sum(axis=1))
     np.testing.assert_allclose(rows.squared_column_norms(), (A[:, :D] ** 2).sum(axis=0))
     np.testing.assert_array_equal(rows.column_ranges(), [A[:, :D].min(axis=0), A[:, :D].max(axis=0)])
     np.testing.assert_allclose(rows.gram(), A @ A.T)
     np.testing.assert_array_equal(rows.csr().toarray(), A)
+    C, E = rows.factored()
+    z = np.append(np.ones(rows.dimension), np.zeros(C.shape[1] - rows.dimension))
+    z[rows.dimension :] = E @ z
+    np.testing.assert_allclose(E @ z, 0.0)
+    np.testing.assert_allclose(C @ z, A.sum(axis=1), atol=1e-12)
     np.testing.assert_allclose(rows.scale_columns(np.arange(1.0, D + 1)).csr().toarray()[:, :D], A[:, :D] * np.arange(1.0, D + 1))
     for chosen in (None, some):
         B = A if chosen is None else A[chosen]
@@ -159,7 +180,13 @@ def test_an_epoch_of_algorithm_1(storage, intercept, b):
 def test_an_epoch_that_makes_the_next_order(storage, intercept, b, n, monkeypatch):
     monkeypatch.setattr(base, "_BLOCK_ENTRIES", 30)  # room for nine rows, the last of which would lose its partner
     A = explicit(storage, False)[:n]
-    rows = ListRows(A) if isinstance(storage, ListRows) else as_rows(storage).take(np.arange(n))
+    rows = as_rows(storage)
+    if type(rows) is ListRows:
+        rows = ListRows(A)
+    elif type(rows) is CentredBlocks:
+        rows = CentredBlocks(A + CENTRE)
+    else:
+        rows = rows.take(np.arange(n))
     rng, loss, rows = np.random.default_rng(4), get_loss("logistic"), rows.with_intercept(intercept)
     y, weights, order = np.where(rng.random(n) < 0.5, -1.0, 1.0), rng.random(n) + 0.5, rng.permutation(n)
     x, dual, start, b = np.full(rows.dimension, 0.1), np.empty(n), np.full(rows.dimension, 0.1), min(b, n)
@@ -218,6 +245,27 @@ def test_a_hash_changes_with_every_entry(storage):
     A[7, 2] += 1.0
     assert digest(rows) == digest(as_rows(storage))
     assert digest(rows) != digest(in_memory(sp.csr_array(A) if sp.issparse(storage) else A.astype(rows.take([0]).matrix.dtype)))
+
+
+def test_a_hash_changes_with_the_centre():
+    found = set()
+    for rows in (
+        as_rows(sp.csr_array(numbers("float64"))),
+        *(CentredRows(sp.csr_array(numbers("float64")), c * CENTRE) for c in (1, 2)),
+    ):
+        digest = hashlib.sha256()
+        rows.update_hash(digest)
+        found.add(digest.hexdigest())
+    assert len(found) == 3
+
+
+def test_centred_rows_are_copied_into_an_order():
+    rows, order = STORAGES["centred csr"]().with_intercept(True), np.random.default_rng(0).permutation(N)
+    copy = rows.in_order(order)
+    assert copy.intercept
+    np.testing.assert_array_equal(copy.csr().toarray(), rows.csr().toarray()[order])
+    x = np.random.default_rng(1).standard_normal(rows.dimension)
+    np.testing.assert_array_equal(copy.margins(x), rows.margins(x)[order])
 
 
 @pytest.mark.parametrize("kind", memory.DENSE_TYPES)

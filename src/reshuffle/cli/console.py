@@ -28,10 +28,10 @@ def verbose() -> bool:
     return _level == _VERBOSE
 
 
-def show(result: Any, as_json: bool = False) -> None:
-    """A result, as people read it or as one JSON object."""
+def show(result: Any, as_json: bool = False, **also: Any) -> None:
+    """A result, as people read it or, with what `also` belongs to it, as one JSON object."""
     if as_json:
-        print(json.dumps(result.to_dict()))
+        print(json.dumps(result.to_dict() | also))
     elif not sys.stdout.isatty():
         print(result)
     else:

@@ -21,13 +21,14 @@ from reshuffle.cli.options import (
     OrderName,
     Permutations,
     PlanTol,
+    Scale,
     Schemes,
     Seed,
     Source,
     Strict,
     Target,
 )  # fmt: skip
-from reshuffle.defaults import ALPHA, AUTO, INTERCEPT, TOL
+from reshuffle.defaults import ALPHA, AUTO, INTERCEPT, SCALE, TOL
 
 
 @command(KNOW, "reshuffle constants breast_cancer --batch-size 8 --permutations 20")
@@ -42,6 +43,7 @@ def constants(
     failure_probability: FailureProbability = None,
     alpha: Alpha = 0.0,
     intercept: Intercept = False,
+    scale: Scale = "none",
     target: Target = None,
     features: Features = None,
     strict: Strict = False,
@@ -52,14 +54,14 @@ def constants(
     """L, Lhat and Ltil of a dataset (or G, Ghat, Gtil and Gbar), and the step size that they allow."""
     from reshuffle.orders import make_order
 
-    problem, _ = reading.read(path, loss, alpha, intercept, target, features, strict)
+    problem, _, scaling = reading.read(path, loss, alpha, intercept, scale, target, features, strict)
     total = make_order(order, problem.n, seed).count or permutations
     options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
     with console.progress("permutations", "count", total) as update, console.plain_warnings():
         result = reshuffle.constants(
             problem, **options, failure_probability=failure_probability, jobs=jobs, out=out, callback=lambda _: update(advance=1)
         )
-    console.show(result, as_json)
+    console.show(result, as_json, scaling=scaling.choice)
     if result.permutations < result.requested:
         console.complain(f"interrupted after {result.permutations} of {result.requested} permutations; these are their constants")
         raise typer.Exit(130)
@@ -73,6 +75,7 @@ def plan(
     eps: Eps = None,
     alpha: Alpha = ALPHA,
     intercept: Intercept = INTERCEPT,
+    scale: Scale = SCALE,
     permutations: Permutations = 3,
     seed: Seed = 0,
     target: Target = None,
@@ -81,10 +84,10 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """How to train on this data: batch size, step size, order and epochs that were measured here, and what is promised."""
-    problem, data = reading.read(path, loss, alpha, intercept, target, features, strict)
+    problem, data, scaling = reading.read(path, loss, alpha, intercept, scale, target, features, strict)
     with console.plain_warnings():
         result = reshuffle.plan(problem, eps=eps, tol=tol, permutations=permutations, seed=seed, feature_names=data.feature_names)
-    console.show(result, as_json)
+    console.show(result if as_json else f"scale        {scaling.in_words}\n{result}", as_json, scaling=scaling.choice)
 
 
 @command(KNOW, "reshuffle report churn.csv --target churned -o churn.html")
@@ -96,6 +99,7 @@ def report(
     eps: Eps = None,
     alpha: Alpha = ALPHA,
     intercept: Intercept = INTERCEPT,
+    scale: Scale = SCALE,
     permutations: Permutations = 3,
     seed: Seed = 0,
     target: Target = None,
@@ -109,13 +113,13 @@ def report(
     reading.refuse_own_data(output, path, "output")
     known = "squared" if loss == AUTO else loss  # labels ask for no loss that could be refused
     check_before_work(output, eps=eps, tol=tol, loss=known, alpha=alpha, permutations=permutations, seed=seed)
-    problem, data = reading.read(path, loss, alpha, intercept, target, features, strict)
+    problem, data, scaling = reading.read(path, loss, alpha, intercept, scale, target, features, strict)
     asked: dict[str, Any] = {
         "eps": eps,
         "tol": tol,
         "permutations": permutations,
         "seed": seed,
-        "source": reading.source(path, target, features),
+        "source": reading.source(path, target, features, scaling.kind),
     }
     with console.progress("reading", "stages") as update, console.plain_warnings():
         result = reshuffle.report(problem, data, **asked, stage=lambda name: update(description=name))
@@ -138,6 +142,7 @@ def order(
     loss: LossName = AUTO,
     alpha: Alpha = ALPHA,
     intercept: Intercept = INTERCEPT,
+    scale: Scale = SCALE,
     batch_size: BatchSize = 1,
     eps: Annotated[
         float | None, typer.Option(help="The gap to promise; 0.001, and any for --smallest.", show_default=False)
@@ -161,12 +166,16 @@ def order(
         require()
         check_output(output)
         reading.refuse_own_data(output, path, "output")
-    problem, data = reading.read(path, loss, alpha, intercept, target, features, strict)
+    problem, data, scaling = reading.read(path, loss, alpha, intercept, scale, target, features, strict)
     asked: dict[str, Any] = {"batch_size": batch_size, "eps": eps, "measure": measure, "seed": seed}
     asked |= {"schemes": scheme or (), "smallest": smallest or (), "within": within, "sweep": output is not None}
     with console.progress("optimum", "stages") as update, console.plain_warnings():
         result = shuffling(
-            problem, data.name, **asked, source=reading.source(path, target, features), stage=lambda name: update(description=name)
+            problem,
+            data.name,
+            **asked,
+            source=reading.source(path, target, features, scaling.kind),
+            stage=lambda name: update(description=name),
         )
         if output is not None:
             result.save(output)

@@ -75,6 +75,10 @@ Schemes = Annotated[
 Seed = Annotated[int, typer.Option(help="Of the permutations.")]
 Alpha = Annotated[float, typer.Option(help="Weight of the regulariser (alpha/2)|x|².")]
 Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Add a column of ones.")]
+Scale = Annotated[
+    str,
+    typer.Option(help="Of the data: none, std (columns), maxabs (columns), rows; auto: what trains best, in a line on stderr."),
+]
 Target = Annotated[
     str | None, typer.Option(help="Tables: column of the labels (default: the last). npy: the .npy file of the labels.")
 ]

@@ -9,21 +9,25 @@ from reshuffle.cli import console
 from reshuffle.defaults import ALPHA, AUTO
 
 
-def source(path: list[str], target: str | None, features: int | None) -> list[str]:
+def source(path: list[str], target: str | None, features: int | None, scale: str) -> list[str]:
     """The words by which a command names this data."""
-    options = {"--target": target, "--features": features}
+    options = {"--target": target, "--features": features, "--scale": scale}
     return [*path, *(str(word) for option in options.items() if option[1] is not None for word in option)]
 
 
 def read(
-    path: list[str], loss: str, alpha: float, intercept: bool, target: str | None, features: int | None, strict: bool = False
-) -> tuple[Any, Any]:
-    """The problem, and the data that it is about; of several classes, the largest against the rest."""
+    path: list[str], loss: str, alpha: float, intercept: bool, scale: str, target: str | None, features: int | None, strict: bool
+) -> tuple[Any, Any, Any]:
+    """The problem, the data that it is about as the file has it, and how that was scaled; of several classes, the largest against
+    the rest.
+    """
     import numpy as np
 
     from reshuffle.defaults import largest_against_rest
     from reshuffle.losses import get_loss
+    from reshuffle.scaling import check_kind
 
+    check_kind(scale, "--scale")
     data = load(path, target=target, n_features=features, strict=strict)
     loss = loss_of(loss, data)
     if get_loss(loss).task == "classification" and data.y is not None and np.unique(data.y).size > 2:
@@ -31,7 +35,16 @@ def read(
         data = replace(data, y=y)
         console.say(told)
     y = None if loss == "unit" else data.y
-    return reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, fit_intercept=intercept), data
+    problem = reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, fit_intercept=intercept)
+    scaling = reshuffle.scale(problem, scale)  # the same in all commands, whatever their seed
+    tell(scaling)
+    return scaling.apply(problem), data, scaling
+
+
+def tell(scaling: Any) -> None:
+    """Why a scaling was chosen, where it was."""
+    if scaling.reason:
+        console.say(f"scale {scaling.kind}: {scaling.reason}; --scale says otherwise")
 
 
 def load(path: list[str], **options: Any) -> Any:

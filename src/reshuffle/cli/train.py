@@ -11,8 +11,21 @@ import typer
 import reshuffle
 from reshuffle.cli import console, reading
 from reshuffle.cli.application import TRAIN, command
-from reshuffle.cli.options import Alpha, AsJson, BatchSize, Features, Intercept, LossName, RunOrder, Seed, Source, Strict, Target
-from reshuffle.defaults import ALPHA, AUTO, INTERCEPT
+from reshuffle.cli.options import (
+    Alpha,
+    AsJson,
+    BatchSize,
+    Features,
+    Intercept,
+    LossName,
+    RunOrder,
+    Scale,
+    Seed,
+    Source,
+    Strict,
+    Target,
+)
+from reshuffle.defaults import ALPHA, AUTO, INTERCEPT, SCALE
 
 
 @command(TRAIN, "reshuffle run breast_cancer --batch-size 16 --epochs 20 --order balanced")
@@ -29,6 +42,7 @@ def run(
     seed: Seed = 0,
     alpha: Alpha = ALPHA,
     intercept: Intercept = INTERCEPT,
+    scale: Scale = SCALE,
     target: Target = None,
     features: Features = None,
     strict: Strict = False,
@@ -39,7 +53,7 @@ def run(
     """Shuffled SGD, an epoch a line, with what the theory promised beside what was reached."""
     from reshuffle.orders import make_order
 
-    problem, _ = reading.read(path, loss, alpha, intercept, target, features, strict)
+    problem, data, scaling = reading.read(path, loss, alpha, intercept, scale, target, features, strict)
     rule = make_order(order, problem.n, seed)  # a name that does not fit is refused before any work
     done: list[Any] = []
 
@@ -64,7 +78,9 @@ def run(
         console.complain(f"interrupted after epoch {done[-1].epoch} of {epochs}{on}")
         raise typer.Exit(130) from None
     if as_json:
-        print(json.dumps({**result.to_dict(), **({} if guarantee is None else guarantee.to_dict())}))
+        promised = {} if guarantee is None else guarantee.to_dict()
+        named = {"x": scaling.point_in_units(result.x).tolist(), "feature_names": data.feature_names}
+        print(json.dumps(result.to_dict() | promised | named | {"scaling": scaling.choice}))
     else:
         console.show(result if guarantee is None else f"{result}\n{guarantee}")
 
@@ -91,6 +107,7 @@ def fit(
     max_iter: Annotated[int, typer.Option(help="Passes over the data at most.")] = 1000,
     seed: Seed = 0,
     intercept: Intercept = INTERCEPT,
+    scale: Scale = SCALE,
     target: Target = None,
     features: Features = None,
     strict: Strict = False,
@@ -102,15 +119,18 @@ def fit(
     from reshuffle import models
     from reshuffle.estimators import from_data
     from reshuffle.records import check_output
+    from reshuffle.scaling import check_kind
 
     check_output(out, "--out")
+    check_kind(scale, "--scale")
     reading.refuse_own_data(out, path, "--out")
     weight = {"alpha": alpha} if alphas is None else {"alphas": reading.alphas(alphas, alpha)}
     data = reading.load(path, target=target, n_features=features, strict=strict)
     loss = reading.loss_of(loss, data)
     options: dict[str, Any] = {**weight, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
     with console.plain_warnings():
-        model = from_data.fit(data, loss, n_jobs=jobs, verbose=int(console.verbose()), **options)
+        model = from_data.fit(data, loss, scale, n_jobs=jobs, verbose=int(console.verbose()), **options)
+    reading.tell(model.scaling_)
     models.save(model, out)
     n, d = data.X.shape
     gap = float(np.max(model.relative_gap_))
@@ -119,7 +139,7 @@ def fit(
         folds, count = model.scores_.shape
         print(f"alpha {model.alpha_:.3g}, of {count} the best in {folds} folds: {kind} {model.best_score_:.4f}")
     passes = "1 pass" if model.n_iter_ == 1 else f"{model.n_iter_} passes"
-    print(f"{out}: {loss} on {n} x {d}, {passes}, certified relative gap {gap:.1e}")
+    print(f"{out}: {loss} on {n} x {d}, scale {model.scaling_.kind}, {passes}, certified relative gap {gap:.1e}")
 
 
 @command(TRAIN, "reshuffle predict churn.json new.csv > predicted.txt")

@@ -25,7 +25,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from reshuffle.epoch import Epoch
 from reshuffle.losses import LOSSES, Loss, Task, get_loss
 from reshuffle.problem import Problem
-from reshuffle.rows import Rows
+from reshuffle.rows import Rows, as_rows
 from reshuffle.validation import real, unmasked, whole_number
 from reshuffle.vectors import Vector
 
@@ -182,6 +182,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, trained: list[Trained]) -> None:
         """The attributes of a fitted model, except for coefficients and intercept, whose shape is the estimator's."""
+        self.__dict__.pop("scaling_", None)  # of a model that was read from a file and is now trained on other data
         self.n_iter_ = max(len(one.history) for one in trained)
         several = len(trained) > 1
         self.history_ = [one.history for one in trained] if several else trained[0].history
@@ -201,14 +202,24 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             stacklevel=3,
         )
 
+    @property
+    def _of_unit_rows(self) -> bool:
+        """Whether rows are divided by their length; how columns were scaled is in the coefficients."""
+        scaling = getattr(self, "scaling_", None)
+        return scaling is not None and scaling.kind == "rows"
+
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self)
         if isinstance(X, Rows):
             self._check_width(X, reset=False)
+        else:
+            X = validate_data(self, unmasked("X", X), reset=False, accept_sparse="csr", dtype="numeric")
+        if self._of_unit_rows:
+            X = as_rows(X).unit_rows()
+        if isinstance(X, Rows):
             products = [X.with_intercept(False).margins(row) for row in np.atleast_2d(self.coef_)]
             product = np.column_stack(products) if self.coef_.ndim == 2 else products[0]
         else:
-            X = validate_data(self, unmasked("X", X), reset=False, accept_sparse="csr", dtype="numeric")
             product = safe_sparse_dot(X, self.coef_.T, dense_output=True)
         scores: Vector = product + self.intercept_
         return scores

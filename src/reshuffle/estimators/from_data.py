@@ -7,36 +7,55 @@ from typing import Any
 import numpy as np
 
 from reshuffle.data import Data, load
+from reshuffle.defaults import ALPHA
 from reshuffle.estimators import CertifiedClassifier, CertifiedClassifierCV, CertifiedRegressor, CertifiedRegressorCV
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import get_loss
+from reshuffle.problem import Problem
 from reshuffle.rows import in_memory
+from reshuffle.scaling import AUTO
+from reshuffle.scaling import scale as choose_scale
 from reshuffle.tables import Columns
 from reshuffle.validation import refuse_merged
 
 Model = LinearClassifier | LinearRegressor
 
 
-def fit(data: Data, loss: str, **parameters: Any) -> Model:
+def fit(data: Data, loss: str, scale: str = "none", **parameters: Any) -> Model:
     """The estimator that the loss asks for, trained on data that was read from a file, with alpha chosen by cross-validation where
-    there are `alphas`. `columns_` says how a table became X.
+    there are `alphas`. `columns_` says how a table became X, and `scaling_` how that was scaled: the certificate is that of the
+    scaled problem, the coefficients are in the units of the file.
     """
-    if data.y is None:
-        raise ValueError(f"{data.name} has no labels to learn from; name the column or file of the labels with --target")
-    choose = "alphas" in parameters
-    if get_loss(loss).task == "regression":
-        model: Model = (CertifiedRegressorCV if choose else CertifiedRegressor)(loss, **parameters)
-        model.fit(data.X, data.y)
-    else:
-        model = (CertifiedClassifierCV if choose else CertifiedClassifier)(loss, **parameters)
-        model.fit(data.X, _classes(data.y, data.name))
+    choose, classes = "alphas" in parameters, get_loss(loss).task == "classification"
+    kinds: Any = (CertifiedClassifier, CertifiedClassifierCV) if classes else (CertifiedRegressor, CertifiedRegressorCV)
+    model: Any = kinds[choose](loss, **parameters)
+    model._checked_loss()
+    y = _labels(data)
+    scaling = choose_scale(_problem_of(model, data.X, y) if scale == AUTO else data.X, scale)
+    model.fit(scaling.apply(data.X), _classes(y, data.name) if classes else y)
     for one in (model, model.best_estimator_) if choose else (model,):
+        one.coef_, one.intercept_ = scaling.in_units(one.coef_, one.intercept_)
+        one.scaling_ = scaling
         if data.feature_names is not None:
             one.feature_names_in_ = np.array(data.feature_names, dtype=object)
         if data.columns is not None:
             one.columns_ = data.columns
-    return model
+    return model  # type: ignore[no-any-return]
+
+
+def _problem_of(model: Model, X: Any, y: Any) -> Problem:
+    """What the model is to solve; of several classes, that of the most common against the rest."""
+    if isinstance(model, LinearClassifier):
+        classes, counts = np.unique(y, return_counts=True)
+        y = y if classes.size == 2 else y == classes[np.argmax(counts)]
+    return Problem(X, y, loss=model.loss, alpha=getattr(model, "alpha", ALPHA), fit_intercept=model.fit_intercept)
+
+
+def _labels(data: Data) -> Any:
+    if data.y is None:
+        raise ValueError(f"{data.name} has no labels to learn from; name the column or file of the labels with --target")
+    return data.y
 
 
 def _classes(y: Any, name: str) -> Any:

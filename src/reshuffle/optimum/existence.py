@@ -104,19 +104,19 @@ def _balanced_inside(problem: Problem, x: Vector) -> bool:
 
 def _best_direction(problem: Problem, downhill: Vector, endless: NDArray[np.bool_]) -> Vector:
     """The direction without a rise along which the losses that fall for ever move farthest, entries up to 1 in columns up to 1."""
-    A = problem.rows.csr()
+    A, tied = problem.rows.factored()
     sizes = np.asarray(abs(A).max(axis=0).toarray()).ravel()
     sizes[sizes == 0.0] = 1.0
-    scaled = (A @ sp.diags_array(1.0 / sizes)).tocsr()
+    scaled, tied = ((part @ sp.diags_array(1.0 / sizes)).tocsr() for part in (A, tied))
     towards = sp.diags_array(downhill) @ scaled
     still = downhill == 0.0
-    fixed = {"A_eq": scaled[still], "b_eq": np.zeros(int(still.sum()))} if still.any() else {}
+    equal = sp.vstack([scaled[still], tied], format="csr")
+    fixed = {"A_eq": equal, "b_eq": np.zeros(equal.shape[0])} if equal.shape[0] else {}
+    bounds = [(-1.0, 1.0)] * problem.dimension + [(None, None)] * (sizes.size - problem.dimension)
     gain = np.asarray(towards[endless].sum(axis=0)).ravel()
-    found: Any = linprog(
-        -gain, A_ub=-towards[~still], b_ub=np.zeros(int((~still).sum())), **fixed, bounds=(-1.0, 1.0), method="highs"
-    )
+    found: Any = linprog(-gain, A_ub=-towards[~still], b_ub=np.zeros(int((~still).sum())), **fixed, bounds=bounds, method="highs")
     if not found.success:
         raise ValueError(
             f"the linear program that looks for a separation of the data was not solved: {found.message}; use alpha > 0"
         )
-    return np.asarray(found.x / sizes)
+    return np.asarray(found.x / sizes)[: problem.dimension]

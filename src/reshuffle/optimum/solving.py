@@ -90,10 +90,12 @@ def minimise_pieces(problem: Problem) -> tuple[Vector, Vector, float]:
     slopes = [low, np.zeros(problem.n), high]
     heights = [-problem.conjugates(u) for u in slopes]
     _refuse_curved(problem, low, high, heights)
-    A = problem.rows.csr()
+    A, tied = problem.rows.factored()
     pieces = sp.vstack([sp.hstack([sp.diags_array(u) @ A, -sp.eye_array(problem.n)]) for u in slopes], format="csc")
-    cost = np.r_[np.zeros(problem.dimension), problem.sample_weight / problem.n]
-    found: Any = linprog(cost, A_ub=pieces, b_ub=-np.concatenate(heights), bounds=(None, None), method="highs")
+    cost = np.r_[np.zeros(A.shape[1]), problem.sample_weight / problem.n]
+    tied = sp.hstack([tied, sp.csr_array((tied.shape[0], problem.n))], format="csc")
+    fixed = {"A_eq": tied, "b_eq": np.zeros(tied.shape[0])} if tied.shape[0] else {}
+    found: Any = linprog(cost, A_ub=pieces, b_ub=-np.concatenate(heights), **fixed, bounds=(None, None), method="highs")
     if not found.success:
         raise ValueError(f"the linear program for loss={str(problem.loss)!r} was not solved: {found.message}")
     shares = -found.ineqlin.marginals.reshape(3, problem.n) * problem.n / problem.sample_weight  # of each piece; their sum is 1

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle.problem import Problem
+from reshuffle.scaling import KINDS
 from reshuffle.vectors import Vector
 
 _MOST_BINS = 30
@@ -28,6 +29,18 @@ class Distribution:
 
 
 @dataclass(frozen=True)
+class Scaled:
+    """How the data was scaled."""
+
+    kind: str
+    reason: str  #: why, where it was chosen
+
+    @property
+    def in_words(self) -> str:
+        return KINDS[self.kind]
+
+
+@dataclass(frozen=True)
 class Dataset:
     name: str
     n: int
@@ -37,6 +50,7 @@ class Dataset:
     loss: str
     alpha: float
     intercept: bool
+    scaling: Scaled
     classes: tuple[tuple[str, int], ...]  #: label and number of rows; empty in regression
     label_range: tuple[float, float, float] | None  #: smallest, mean and largest label in regression
     row_norms: Distribution  #: |a_i|, an intercept included
@@ -58,12 +72,17 @@ def describe(problem: Problem, name: str, labels: Any, feature_names: Sequence[s
         loss=str(problem.loss),
         alpha=problem.alpha,
         intercept=problem.fit_intercept,
+        scaling=scaled(problem),
         classes=_classes(y, labels) if classification else (),
         label_range=None if classification else (float(y.min()), float(y.mean()), float(y.max())),
         row_norms=distribution(np.sqrt(problem.squared_norms())),
         feature_scales=scales,
         largest_feature=str(top) if feature_names is None else str(feature_names[top]),
     )
+
+
+def scaled(problem: Problem) -> Scaled:
+    return Scaled(**({"kind": "none", "reason": ""} if problem.scaling is None else problem.scaling.choice))
 
 
 def distribution(values: Vector) -> Distribution:

@@ -3,7 +3,7 @@
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from reshuffle import __version__
@@ -12,6 +12,7 @@ from reshuffle.assessment.study import EPS, FAMILIES, WITHIN, Study
 from reshuffle.orders import SCHEMES
 from reshuffle.problem import Problem
 from reshuffle.records import finite, write_file
+from reshuffle.reporting.dataset import Scaled, scaled
 
 _PARTS = (10_000, 3000, 1000, 300, 100, 30, 10, 3, 1.5)  # of the rows: sizes of buffers and blocks on a page
 
@@ -25,6 +26,7 @@ class Shuffling:
     d: int
     loss: str
     alpha: float
+    scaling: Scaled
     table: Assessments
     sizes: dict[str, tuple[tuple[int, Assessment], ...]]  #: by family: rows in a buffer or block, rising, and what they are worth
     smallest: tuple[Smallest, ...]
@@ -38,7 +40,7 @@ class Shuffling:
         sizes = {family: [[size, a.to_dict()] for size, a in found] for family, found in self.sizes.items()}
         settings = {name: getattr(self, name) for name in ("name", "n", "d", "loss", "alpha", "seconds", "version")}
         numbers: dict[str, Any] = finite({**settings, **self.table.to_dict(), "sizes": sizes})
-        return {**numbers, "smallest": [found.to_dict() for found in self.smallest]}
+        return {**numbers, "scaling": asdict(self.scaling), "smallest": [found.to_dict() for found in self.smallest]}
 
     @property
     def again(self) -> str | None:
@@ -103,6 +105,7 @@ def shuffling(
         d=problem.d,
         loss=str(problem.loss),
         alpha=problem.alpha,
+        scaling=scaled(problem),
         table=table,
         sizes=sizes,
         smallest=tuple(found.values()),

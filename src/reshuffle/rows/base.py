@@ -157,9 +157,37 @@ class Rows(ABC):
         """Every feature multiplied by its factor, in memory."""
         return self._part(np.arange(self.n)).scale_columns(factors)
 
+    def column_moments(self) -> tuple[Vector, Vector]:
+        """The mean and the standard deviation of every feature, however large its numbers are, and exact where it is constant."""
+        low, high = self.column_ranges()
+        about = self.with_intercept(False).transposed(np.full(self.n, 1.0 / self.n))  # nearly the mean: rounding adds up
+        about = np.where(low == high, low, about)
+        half = np.maximum(0.5 * high - 0.5 * about, 0.5 * about - 0.5 * low)  # of the largest distance, which may overflow
+        half[half == 0.0] = 1.0
+        sums = sum((block.sums_about(about, half) for _, block in self._blocks()), np.zeros((2, self.d)))
+        off, square = sums / self.n
+        return about + half * (2.0 * off), half * (2.0 * np.sqrt(np.maximum(square - off**2, 0.0)))
+
+    def row_lengths(self) -> Vector:
+        """|a_i| of every row without an intercept, however large its numbers are."""
+        return np.concatenate([block.row_lengths() for _, block in self._blocks()])
+
+    def standardised(self, centre: Vector | None, size: Vector) -> "Rows":
+        """(a_ij - centre_j) / size_j, in memory: in double precision if the data is, else in single. Sparse rows stay sparse."""
+        return self._part(np.arange(self.n)).standardised(centre, size)
+
+    def unit_rows(self) -> "Rows":
+        """Every row divided by its length, in memory and as precise; one of zeros stays."""
+        return self._part(np.arange(self.n)).unit_rows()
+
     def csr(self) -> Any:
         """SciPy's CSR matrix of the rows in float64, the intercept a column, for libraries that want one."""
         return self._part(np.arange(self.n)).csr()
+
+    def factored(self) -> tuple[Any, Any]:
+        """Sparse C and E such that A x = C z for every z that begins with x and has E z = 0, for linear programs."""
+        A = self.csr()
+        return A, A[:0]
 
     def gram(self) -> Vector:
         """A A'."""

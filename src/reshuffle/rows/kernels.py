@@ -1,7 +1,8 @@
 """Every compiled loop over rows, once. Storages differ in how an entry is read, not in how an algorithm goes.
 
 `A` is how rows lie in memory: (indptr, indices, values) for CSR, (X,) for a dense matrix of any real type, (bits, HALF) for one of
-float16, which numba knows as bits alone. The functions of one row are inlined, so that each takes on the rounding (`fastmath`) of
+float16, which numba knows as bits alone, (indptr, indices, values, along, square, d) for CSR from whose rows a centre is taken
+away. The functions of one row are inlined, so that each takes on the rounding (`fastmath`) of
 its kernel; an array that is written to must then be an argument of its own, for numba drops stores into members of tuples. Kernel
 and helpers share this file: numba's cache does not notice edits in another.
 
@@ -41,9 +42,9 @@ def _as_float32(typing_context: Any, bits: Any) -> Any:
 # --- one row
 
 
-def _by_storage(sparse: Any, dense: Any, half: Any = None) -> Any:
+def _by_storage(sparse: Any, dense: Any, half: Any = None, centred: Any = None) -> Any:
     """A function that kernels call, of the body that the storage asks for."""
-    bodies = {3: sparse, 1: dense, 2: half or dense}
+    bodies = {3: sparse, 1: dense, 2: half or dense, 6: centred or sparse}
 
     def function(*arguments: Any) -> Any:
         raise NotImplementedError("compiled code alone can call this")
@@ -68,7 +69,78 @@ entry = _by_storage(lambda A, i, k: np.float64(A[2][k]), lambda A, i, k: np.floa
 inlined: Callable[[Kernel], Kernel] = numba.njit(inline="always")
 
 
+# Rows a_i - c, of which the centre c is taken away, are never formed. Instead of x a kernel then holds w, k and c'x, where
+# x = w - k c: to add f (a_i - c) to x is to add f a_i to w, f to k and f (a_i'c - |c|^2) to c'x, and (a_i - c)'x is
+# a_i'w - k a_i'c - c'x, so a step costs the entries of its row. k and c'x stand behind the d entries of w and before an intercept;
+# `along` holds a_i'c of every row, `square` is |c|^2. This section is all that kernels know of it, and A[:3] is what is stored.
+
+
 @inlined
+def _centre_dot(A: Any, i: Any, x: Any) -> Any:
+    """(a_i - c)'x - a_i'w."""
+    return -x[A[5]] * A[3][i] - x[A[5] + np.uint64(1)]
+
+
+@inlined
+def _centre_add(A: Any, i: Any, factor: Any, x: Any) -> None:
+    x[A[5]] += factor
+    x[A[5] + np.uint64(1)] += factor * (A[3][i] - A[4])
+
+
+@inlined
+def _centre_square(A: Any, i: Any) -> Any:
+    """|a_i - c|^2 - |a_i|^2."""
+    return A[4] - 2.0 * A[3][i]
+
+
+def _centred_dot(A: Any, i: Any, x: Any) -> Any:
+    return row_dot(A[:3], i, x) + _centre_dot(A, i, x)
+
+
+def _centred_dots(A: Any, i: Any, x: Any, s: Any) -> Any:
+    along_x, along_s = row_dots(A[:3], i, x, s)
+    return along_x + _centre_dot(A, i, x), along_s + _centre_dot(A, i, s)
+
+
+def _centred_add(A: Any, i: Any, factor: Any, x: Any) -> None:
+    row_add(A[:3], i, factor, x)
+    _centre_add(A, i, factor, x)
+
+
+def _centred_square(A: Any, i: Any) -> Any:
+    return row_square(A[:3], i) + _centre_square(A, i)
+
+
+def _centred_fold(A: Any, i: Any, factor: Any, x: Any) -> Any:
+    total = _centre_dot(A, i, x) + 0.5 * factor * _centre_square(A, i)
+    _centre_add(A, i, factor, x)
+    return total + row_fold(A[:3], i, factor, x)
+
+
+def _centred_move(A: Any, i: Any, t: Any, to_u: Any, to_r: Any, state: Any) -> Any:
+    U, R = state[:, 0], state[:, 1]
+    total = _centre_dot(A, i, U) + t * _centre_dot(A, i, R)
+    _centre_add(A, i, to_u, U)
+    _centre_add(A, i, to_r, R)
+    return total + row_move(A[:3], i, t, to_u, to_r, state)
+
+
+def _centred_ahead(A: Any, visit: Any, p: Any) -> None:
+    row_ahead(A[:3], visit, p)
+    prefetch(A[3], visit[p + _NEAR])
+
+
+def _centred_clear(A: Any, members: Any, low: Any, high: Any, work: Any) -> None:
+    clear(A[:3], members, low, high, work)
+    work[A[5]] = work[A[5] + np.uint64(1)] = 0.0
+
+
+def _unless(centred: Any) -> Callable[[Kernel], Kernel]:
+    """A body for all storages but centred ones."""
+    return lambda body: _by_storage(body, body, centred=centred)
+
+
+@_unless(_centred_dot)
 def row_dot(A: Any, i: Any, x: Any) -> Any:
     """a_i'x without the intercept."""
     total = 0.0
@@ -77,7 +149,7 @@ def row_dot(A: Any, i: Any, x: Any) -> Any:
     return total
 
 
-@inlined
+@_unless(_centred_dots)
 def row_dots(A: Any, i: Any, x: Any, s: Any) -> Any:
     """a_i'x and a_i's without the intercept."""
     along_x = along_s = 0.0
@@ -88,7 +160,7 @@ def row_dots(A: Any, i: Any, x: Any, s: Any) -> Any:
     return along_x, along_s
 
 
-@inlined
+@_unless(_centred_add)
 def row_add(A: Any, i: Any, factor: Any, x: Any) -> None:
     """x += factor a_i without the intercept."""
     for k in range(begin(A, i), end(A, i)):
@@ -126,7 +198,7 @@ def row_add_squares(A: Any, i: Any, factor: Any, x: Any) -> None:
         x[column(A, k)] += factor * entry(A, i, k) ** 2
 
 
-@inlined
+@_unless(_centred_square)
 def row_square(A: Any, i: Any) -> Any:
     """|a_i|^2 without the intercept; a row holds a column at most once."""
     total = 0.0
@@ -135,7 +207,7 @@ def row_square(A: Any, i: Any) -> Any:
     return total
 
 
-@inlined
+@_unless(_centred_fold)
 def row_fold(A: Any, i: Any, factor: Any, x: Any) -> Any:
     """a_i'x + (factor / 2)|a_i|^2, half of what |x|^2 grows by over the factor, and x += factor a_i."""
     total = 0.0
@@ -173,7 +245,7 @@ def _dense_move(A: Any, i: Any, t: Any, to_u: Any, to_r: Any, state: Any) -> Any
 #: (A, i, t, to_u, to_r, state): a_i'(U + t R), and U += to_u a_i, R += to_r a_i while the row is at hand. Sparse rows keep U and R
 #: of a feature in one cache line (apart, a product takes 1.2 to 1.7 times as long on text, the same on short rows), dense ones
 #: apart, so that sums run in vectors (side by side, 1.8 to 4 times as long).
-row_move = _by_storage(_sparse_move, _dense_move)
+row_move = _by_storage(_sparse_move, _dense_move, centred=_centred_move)
 later_rows = _by_storage(lambda A, state: state[:, 1], lambda A, state: state[1])  #: (A, state): R
 
 
@@ -188,7 +260,7 @@ def _sparse_ahead(A: Any, visit: Any, p: Any) -> None:
 
 
 #: (A, visit, p): ask for rows that will be visited soon, which in a random order the processor cannot guess; dense ones it can
-row_ahead = _by_storage(_sparse_ahead, lambda A, visit, p: None)
+row_ahead = _by_storage(_sparse_ahead, lambda A, visit, p: None, centred=_centred_ahead)
 
 
 def _sparse_clear(A: Any, members: Any, low: Any, high: Any, work: Any) -> None:
@@ -201,7 +273,8 @@ def _dense_clear(A: Any, members: Any, low: Any, high: Any, work: Any) -> None:
     work[:] = 0.0
 
 
-clear = _by_storage(_sparse_clear, _dense_clear)  #: (A, members, low, high, work): zero again what these rows have touched
+#: (A, members, low, high, work): zero again what these rows have touched
+clear = _by_storage(_sparse_clear, _dense_clear, centred=_centred_clear)
 
 
 # --- sums over rows

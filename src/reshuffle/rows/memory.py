@@ -4,6 +4,7 @@
 """
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -26,7 +27,7 @@ _BYTES_A_ROW_AND_THREAD = 44
 _BYTES_A_ROW_SHARED = 48
 
 _HESSIAN_CHUNK = 2048  # dense rows that are float64 at a time: BLAS is as fast as with all of them
-_GRAM_CHUNK = 1 << 20  # numbers likewise
+_GRAM_CHUNK = _CHUNK = 1 << 20  # numbers likewise
 
 
 def in_memory(X: Any, name: str = "X") -> "MemoryRows":
@@ -74,6 +75,7 @@ class MemoryRows(Rows):
 
     matrix: Any  #: CSR or dense, as it lies
     A: Any  #: the same as `kernels` take it
+    _behind = 0  # numbers that kernels hold behind the d entries of a vector
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -87,6 +89,22 @@ class MemoryRows(Rows):
     def take(self, rows: Integers) -> Self:
         return type(self)(self.matrix[rows])  # type: ignore[call-arg]
 
+    def _held(self, x: Vector) -> Vector:
+        """x, or several of them, as kernels hold it: itself, where they hold nothing else."""
+        return x
+
+    def _seen(self, held: Vector) -> Vector:
+        """The vector that kernels hold so."""
+        return held
+
+    def _left(self, held: Vector, x: Vector) -> None:
+        """Leave in x what a kernel made of it."""
+        if held is not x:
+            x[:] = self._seen(held)
+
+    def _room(self) -> Vector:
+        return np.empty(self.dimension + self._behind)
+
     def refuse_non_finite(self, name: str) -> None:
         """NaN and infinity, with the row where the first of them stands."""
         values, block = self._values(), 1 << 20
@@ -96,6 +114,10 @@ class MemoryRows(Rows):
                 place = start + int(np.argmin(finite))
                 where = f"row {self._row_of(place)} (counted from 0)"
                 raise ValueError(f"{name} holds {values[place]} in {where}; remove or fill NaN and infinity first")
+
+    def sums_about(self, centre: Vector, half: Vector) -> Vector:
+        """The sums of (a_ij - centre_j) / (2 half_j) and of its square, of every feature."""
+        raise NotImplementedError
 
     def _values(self) -> Any:
         """Every stored number, one after the other."""
@@ -120,18 +142,18 @@ class MemoryRows(Rows):
 
     def margins(self, x: Vector, rows: Integers | None = None) -> Vector:
         out = np.empty(self.n if rows is None else rows.size)
-        kernels.margins(self.A, _listed(rows), x, self.intercept, out)
+        kernels.margins(self.A, _listed(rows), self._held(x), self.intercept, out)
         return out
 
     def transposed(self, u: Vector, rows: Integers | None = None) -> Vector:
-        out = np.empty(self.dimension)
+        out = self._room()
         kernels.transposed(self.A, _listed(rows), u, self.intercept, out)
-        return out
+        return self._seen(out)
 
     def curved_product(self, curvatures: Vector, x: Vector, rows: Integers | None = None) -> tuple[Vector, Vector]:
-        along, out = np.empty(curvatures.size), np.empty(self.dimension)
-        kernels.curved_product(self.A, _listed(rows), curvatures, x, self.intercept, along, out)
-        return along, out
+        along, out = np.empty(curvatures.size), self._room()
+        kernels.curved_product(self.A, _listed(rows), curvatures, self._held(x), self.intercept, along, out)
+        return along, self._seen(out)
 
     def curved_squares(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
         out = np.empty(self.dimension)
@@ -140,56 +162,66 @@ class MemoryRows(Rows):
 
     def sgd_epoch(self, visit: Integers | None, labels: Vector, weights: Vector, step: Step, x: Vector, dual: Vector) -> None:
         order, scattered = (self._everything, False) if visit is None else (visit, True)
-        kernels.sgd_epoch(self.A, labels, weights, order, scattered, *step, x, self.intercept, dual, None, None)
+        held = self._held(x)
+        kernels.sgd_epoch(self.A, labels, weights, order, scattered, *step, held, self.intercept, dual, None, None)
+        self._left(held, x)
 
     def balanced_epoch(self, visit: Positions, labels: Vector, weights: Vector, step: Step, x: Vector, dual: Vector) -> Positions:
-        following = np.empty_like(visit)
-        walk = np.zeros(self.dimension)
-        kernels.sgd_epoch(self.A, labels, weights, visit, True, *step, x, self.intercept, dual, walk, following)
+        following, held, walk = np.empty_like(visit), self._held(x), np.zeros_like(self._room())
+        kernels.sgd_epoch(self.A, labels, weights, visit, True, *step, held, self.intercept, dual, walk, following)
+        self._left(held, x)
         return following
 
     def balanced_pass(self, labels: Vector, weights: Vector, step: Step, x: Vector, dual: Vector, walk: Vector) -> Positions:
         """`balanced_epoch` over these rows as they lie, going on from x and the walk."""
-        following = np.empty_like(self._everything)
-        kernels.sgd_epoch(self.A, labels, weights, self._everything, False, *step, x, self.intercept, dual, walk, following)
+        following, held, held_walk = np.empty_like(self._everything), self._held(x), self._held(walk)
+        how = (self._everything, False, *step)
+        kernels.sgd_epoch(self.A, labels, weights, *how, held, self.intercept, dual, held_walk, following)
+        self._left(held, x)
+        self._left(held_walk, walk)
         return following
 
     def sdca_epoch(
         self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, dual: Vector
     ) -> None:
-        kernels.sdca_epoch(self.A, labels, weights, squares, visit, *step, x, dual)
+        held = self._held(x)
+        kernels.sdca_epoch(self.A, labels, weights, squares, visit, *step, held, dual)
+        self._left(held, x)
 
     def prefix_norms(self, order: Integers, u: Vector, along_c: Vector, c_square: float) -> Vector:
-        S, sums, out = np.zeros(self.d), np.array([0.0, 0.0, 0.0, 0.0, c_square]), np.empty(order.size)
+        S, sums, out = np.zeros(self.d + self._behind), np.array([0.0, 0.0, 0.0, 0.0, c_square]), np.empty(order.size)
         kernels.prefix_pass(self.A, float(self.intercept), order, True, u, along_c, S, sums, out)
         return out
 
     def prefix_pass(self, u: Vector, along_c: Vector, S: Vector, sums: Vector) -> Vector:
         """`prefix_norms` over these rows as they lie, going on from S and sums."""
-        out = np.empty(self.n)
-        kernels.prefix_pass(self.A, float(self.intercept), self._everything, False, u, along_c, S, sums, out)
+        out, held = np.empty(self.n), self._held(S)
+        kernels.prefix_pass(self.A, float(self.intercept), self._everything, False, u, along_c, held, sums, out)
+        self._left(held, S)
         return out
 
     def balanced_signs(self, order: Integers, u: Vector, along_c: Vector, c_square: float) -> NDArray[np.bool_]:
-        S, sums, out = np.zeros(self.d), np.array([0.0, 0.0, 0.0, c_square]), np.empty(order.size, dtype=np.bool_)
+        S, sums = np.zeros(self.d + self._behind), np.array([0.0, 0.0, 0.0, c_square])
+        out = np.empty(order.size, dtype=np.bool_)
         kernels.sign_pass(self.A, float(self.intercept), order, True, u, along_c, S, sums, out)
         return out
 
     def sign_pass(self, u: Vector, along_c: Vector, S: Vector, sums: Vector) -> NDArray[np.bool_]:
         """`balanced_signs` over these rows as they lie, going on from S and sums."""
-        out = np.empty(self.n, dtype=np.bool_)
-        kernels.sign_pass(self.A, float(self.intercept), self._everything, False, u, along_c, S, sums, out)
+        out, held = np.empty(self.n, dtype=np.bool_), self._held(S)
+        kernels.sign_pass(self.A, float(self.intercept), self._everything, False, u, along_c, held, sums, out)
+        self._left(held, S)
         return out
 
     def ordered_pass(self, scale: Vector, v: Vector, first: int, batch_size: int, state: Vector) -> Vector:
         """The part of `Arranged.ordered` that belongs to these rows as they lie, from position `first` of the order on. `state`
         holds U and R of those before and after, and goes on.
         """
-        out, own = np.empty(self.n), self._layout(state[:, : self.d])
+        out, own = np.empty(self.n), self._layout(self._held(state[:, : self.d]))
         ones = np.array(state[:, -1] if self.intercept else [0.0, 0.0])
         where = (self._everything, False, first, batch_size)
         kernels.ordered_pass(self.A, scale, float(self.intercept), *where, v, own, ones, out)
-        state[:, : self.d] = self._layout(own)
+        state[:, : self.d] = self._seen(self._layout(own))
         state[:, self.d :] = ones[:, None]
         return out
 
@@ -206,7 +238,11 @@ class SparseRows(MemoryRows):
 
     def __init__(self, X: Any) -> None:
         self.matrix = X
-        self.A = X.indptr, X.indices.view(f"u{X.indices.itemsize}"), X.data
+        self.A = self.stored = X.indptr, X.indices.view(f"u{X.indices.itemsize}"), X.data
+
+    def _visited(self, stored: Any, order: Integers) -> Any:
+        """A of the rows in this order, which have been copied so into `stored`."""
+        return stored
 
     def __str__(self) -> str:
         return f"{self.n} x {self.d}, sparse, {self.entries} entries"
@@ -238,6 +274,50 @@ class SparseRows(MemoryRows):
     def scale_columns(self, factors: Vector) -> "SparseRows":
         return SparseRows(sp.csr_array(self.matrix @ sp.diags_array(factors))).with_intercept(self.intercept)
 
+    def sums_about(self, centre: Vector, half: Vector) -> Vector:
+        indices, values = self.matrix.indices, self.matrix.data
+        stored = (0.5 * values.astype(np.float64) - 0.5 * centre[indices]) / half[indices]
+        others, zero = self.n - np.bincount(indices, minlength=self.d), -0.5 * centre / half
+        return np.array([np.bincount(indices, stored**k, self.d) + others * zero**k for k in (1, 2)])
+
+    @property
+    def _row_of_each(self) -> Integers:
+        return np.repeat(self._everything, np.diff(self.matrix.indptr))
+
+    def row_lengths(self) -> Vector:
+        rows, values = self._row_of_each, np.abs(self.matrix.data.astype(np.float64))
+        largest = np.zeros(self.n)
+        np.maximum.at(largest, rows, values)
+        unit = np.where(largest > 0.0, largest, 1.0)
+        return largest * np.sqrt(np.bincount(rows, np.square(values / unit[rows]), self.n))
+
+    def standardised(self, centre: Vector | None, size: Vector) -> "SparseRows":
+        """A column that is stored in full is centred where it lies. Of any other the mean is at most sqrt(n) standard deviations,
+        so that products with a centre which is taken away later lose nothing that matters to rounding.
+        """
+        indices, values = self.matrix.indices, self.matrix.data
+        c = np.zeros(self.d) if centre is None else centre
+        own = np.where(np.bincount(indices, minlength=self.d) == self.n, c, 0.0)
+        scaled = (0.5 * values.astype(np.float64) - 0.5 * own[indices]) / (0.5 * size[indices])
+        return self._filled(scaled, np.where(own == 0.0, c, 0.0) / size)
+
+    def unit_rows(self) -> "SparseRows":
+        lengths = self.row_lengths()
+        return self._filled(self.matrix.data / np.where(lengths > 0.0, lengths, 1.0)[self._row_of_each])
+
+    def _filled(self, values: Any, centre: Vector | None = None) -> "SparseRows":
+        """Rows with these numbers in the places of their own, and a centre that is taken away from each."""
+        X = sp.csr_array((values.astype(self.matrix.dtype), self.matrix.indices, self.matrix.indptr), shape=self.shape)
+        if centre is None or not centre.any():
+            return SparseRows(X).with_intercept(self.intercept)
+        from reshuffle.rows.centred import CentredRows  # which is made of these
+
+        return CentredRows(X, centre).with_intercept(self.intercept)
+
+    def _like(self, matrix: Any) -> "SparseRows":
+        """Rows of another matrix in all else like these."""
+        return type(self)(matrix).with_intercept(self.intercept)
+
     def widened(self, d: int) -> Any:
         if d <= self.d:
             return self.matrix
@@ -251,7 +331,7 @@ class SparseRows(MemoryRows):
 
     def hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
         H = np.zeros((self.dimension, self.dimension))
-        kernels.sparse_hessian(self.A, _listed(rows), curvatures, self.intercept, H)
+        kernels.sparse_hessian(self.stored, _listed(rows), curvatures, self.intercept, H)
         return H
 
     def hessian_cost(self) -> float:
@@ -261,16 +341,16 @@ class SparseRows(MemoryRows):
     def in_order(self, order: Integers) -> "SparseRows | None":
         if self.matrix.data.nbytes > _LARGEST_COPY:
             return None
-        copy = tuple(np.empty_like(array) for array in self.A)
-        kernels.gather(self.A, order, True, *copy)
-        return _sparse(copy, self.shape).with_intercept(self.intercept)
+        copy = tuple(np.empty_like(array) for array in self.stored)
+        kernels.gather(self.stored, order, True, *copy)
+        return self._like(_csr(copy, self.shape))
 
     def _layout(self, state: Vector) -> Vector:
         return np.ascontiguousarray(state.T)
 
     def _weighted(self, scale: Vector, tol: float) -> "WeightedMemory":
         """Copied into visiting order, in the smallest types that hold the entries exactly, unless that takes too much memory."""
-        indptr, indices, values = self.A
+        indptr, indices, values = self.stored
         block = 1 << 16
         blocks = (values[start : start + block] for start in range(0, values.size, block))
         single = all(np.array_equal(part.astype(np.float32), part) for part in blocks)
@@ -283,7 +363,7 @@ class SparseRows(MemoryRows):
         # Copies are made from a compact one where there is room for it: half the bytes to fetch, and few enough to do without
         # asking for them ahead.
         compact = single and (held + copy <= room or copy <= _SMALL_COPY)
-        source = (indptr, indices.astype(kinds[0]), values.astype(kinds[1])) if compact else self.A
+        source = (indptr, indices.astype(kinds[0]), values.astype(kinds[1])) if compact else self.stored
         return WeightedCopies(self, scale, source, kinds, ahead=not compact)
 
 
@@ -319,6 +399,40 @@ class DenseRows(MemoryRows):
 
     def scale_columns(self, factors: Vector) -> "DenseRows":
         return DenseRows(self.matrix * factors).with_intercept(self.intercept)
+
+    def sums_about(self, centre: Vector, half: Vector) -> Vector:
+        parts = ((0.5 * part - 0.5 * centre) / half for _, part in self._chunks())
+        return sum((np.array([part.sum(axis=0), np.square(part).sum(axis=0)]) for part in parts), np.zeros((2, self.d)))
+
+    def row_lengths(self) -> Vector:
+        out = np.empty(self.n)
+        for place, part in self._chunks():
+            largest = np.abs(part).max(axis=1)
+            unit = np.where(largest > 0.0, largest, 1.0)
+            out[place] = largest * np.sqrt(np.square(part / unit[:, None]).sum(axis=1))
+        return out
+
+    def standardised(self, centre: Vector | None, size: Vector) -> "DenseRows":
+        c = np.zeros(self.d) if centre is None else centre
+        return self._made(lambda part, place: (0.5 * part - 0.5 * c) / (0.5 * size))
+
+    def unit_rows(self) -> "DenseRows":
+        lengths = self.row_lengths()
+        lengths[lengths == 0.0] = 1.0
+        return self._made(lambda part, place: part / lengths[place, None])
+
+    def _made(self, function: Any) -> "DenseRows":
+        X = np.empty(self.shape, dtype=np.float64 if self.matrix.dtype == np.float64 else np.float32)
+        for place, part in self._chunks():
+            X[place] = function(part, place)
+        return DenseRows(X).with_intercept(self.intercept)
+
+    def _chunks(self) -> Iterator[tuple[Any, Any]]:
+        """Some rows at a time, in float64."""
+        size = max(1, _CHUNK // self.d)
+        for start in range(0, self.n, size):
+            place = slice(start, start + size)
+            yield place, self.matrix[place].astype(np.float64)
 
     def csr(self) -> Any:
         return SparseRows(sp.csr_array(self.matrix.astype(np.float64))).with_intercept(self.intercept).csr()
@@ -361,9 +475,9 @@ def _listed(rows: Integers | None) -> Integers:
 _NONE: Integers = np.empty(0, dtype=np.int64)
 
 
-def _sparse(A: Any, shape: tuple[int, int]) -> SparseRows:
-    indptr, indices, values = A
-    return SparseRows(sp.csr_array((values, indices.view(f"i{indices.itemsize}"), indptr), shape=shape))
+def _csr(stored: Any, shape: tuple[int, int]) -> Any:
+    indptr, indices, values = stored
+    return sp.csr_array((values, indices.view(f"i{indices.itemsize}"), indptr), shape=shape)
 
 
 def hash_array(digest: Any, array: Any) -> None:
@@ -387,6 +501,7 @@ class WeightedMemory:
 class WeightedCopies(WeightedMemory):
     """The same of sparse rows, copied into the order in which they are visited."""
 
+    rows: "SparseRows"
     source: Any  #: what is copied, as `kernels` take it
     kinds: tuple[Any, Any]  #: types of the copy's indices and values
     ahead: bool  #: whether to ask for rows ahead while copying
@@ -399,7 +514,7 @@ class WeightedCopies(WeightedMemory):
             self.room.copy = np.empty_like(self.source[0]), *(np.empty(self.rows.entries, kind) for kind in self.kinds)
         kernels.gather(self.source, order, self.ahead, *self.room.copy)
         scale = self.scale.take(order)  # which, unlike [], lets threads run
-        return ArrangedMemory(self.rows, self.room.copy, scale, self.rows._everything, batch_size)
+        return ArrangedMemory(self.rows, self.rows._visited(self.room.copy, order), scale, self.rows._everything, batch_size)
 
 
 class ArrangedMemory:
@@ -407,7 +522,8 @@ class ArrangedMemory:
         self.visit = visit
         self._rows, self._batch_size = (A, scale, float(rows.intercept)), batch_size
         self._scattered = visit is not rows._everything
-        self._state, self._state_ones, self._work = rows._layout(np.empty((2, rows.d))), np.empty(2), np.zeros(rows.d)
+        self._state, self._state_ones = rows._layout(np.empty((2, rows.d + rows._behind))), np.empty(2)
+        self._work = np.zeros(rows.d + rows._behind)
 
     def ordered(self, v: Vector, out: Vector) -> None:
         kernels.ordered(*self._rows, self.visit, self._scattered, self._batch_size, v, self._state, self._state_ones, out)
