@@ -4,9 +4,11 @@ import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.losses import Loss
+from reshuffle.rows.structure import as_csr
 from reshuffle.tables import Columns, is_frame, table_of_frame
 from reshuffle.vectors import Vector
 
@@ -40,6 +42,11 @@ def unmasked(name: str, values: Any) -> Any:
         count = int(np.ma.getmaskarray(values).sum())
         raise ValueError(f"{name} is a masked array with {count} masked entries; remove such rows or fill them first")
     return values
+
+
+def sound(X: Any, name: str = "X") -> Any:
+    """X for libraries that believe a sparse matrix: as CSR that was looked at before they index with it."""
+    return as_csr(X, name) if sp.issparse(X) else unmasked(name, X)
 
 
 def real(name: str, values: Any) -> Any:

@@ -104,11 +104,16 @@ def load(
         raise ValueError(f"{name} is a matrix; the model was trained on a table with words, dates or gaps and needs one like it")
     given = {"target": target, "n_features": n_features}
     options = {option: given[option] for option in reader.options}
-    parts = [reader.read(place, **options) for place in places]
+    parts = [_checked(reader.read(place, **options), str(place)) for place in places]
     X, y, *names = parts[0] if len(parts) == 1 else _stacked(parts, places, grow=reader is READERS[""])
-    if y is not None:
-        y = _checked_labels(y, X.shape[0], name)
-    return Data(in_memory(X, name).matrix, y, name, *names)
+    return Data(X, y, name, *names)
+
+
+def _checked(part: Any, name: str) -> Any:
+    """What a reader found, before anything is made of it."""
+    X, y, *names = part
+    X = in_memory(X, name).matrix
+    return X, None if y is None else _checked_labels(y, X.shape[0], name), *names
 
 
 def _files(sources: list[str | Path]) -> list[Place]:

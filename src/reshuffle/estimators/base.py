@@ -25,7 +25,7 @@ from reshuffle.epoch import Epoch
 from reshuffle.losses import LOSSES, Loss, Task, get_loss
 from reshuffle.problem import Problem
 from reshuffle.rows import Rows
-from reshuffle.validation import real, unmasked, whole_number
+from reshuffle.validation import real, sound, unmasked, whole_number
 from reshuffle.vectors import Vector
 
 Report = Callable[[Epoch], None]
@@ -100,7 +100,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return loss
 
     def _validated(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
-        X, y = unmasked("X", X), unmasked("y", y)
+        X, y = sound(X), unmasked("y", y)
         if isinstance(X, Rows):
             check_consistent_length(np.empty(X.n), y)
             self._check_width(X, reset)
@@ -193,7 +193,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             products = [X.with_intercept(False).margins(row) for row in np.atleast_2d(self.coef_)]
             product = np.column_stack(products) if self.coef_.ndim == 2 else products[0]
         else:
-            X = validate_data(self, unmasked("X", X), reset=False, accept_sparse="csr", dtype="numeric")
+            X = validate_data(self, sound(X), reset=False, accept_sparse="csr", dtype="numeric")
             product = safe_sparse_dot(X, self.coef_.T, dense_output=True)
         scores: Vector = product + self.intercept_
         return scores

@@ -1,6 +1,7 @@
 """Rows in memory: CSR with 32 or 64 bit indices, and C-ordered dense matrices of any real type, all read where they lie.
 
-`in_memory` is the door: what is not in one of these layouts is converted once, what is not finite is refused with its place.
+`in_memory` is the door: what is not in one of these layouts is converted once, what is not finite is refused with its place, and so
+are sparse arrays that do not fit together (`structure`).
 """
 
 import threading
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from reshuffle.rows import kernels
 from reshuffle.rows.base import DualStep, Integers, Positions, Rows, Step
+from reshuffle.rows.structure import as_csr
 from reshuffle.vectors import Vector
 
 DENSE_TYPES = (np.uint8, np.int8, np.uint16, np.int16, np.float16, np.float32, np.float64)
@@ -40,20 +42,7 @@ def in_memory(X: Any, name: str = "X") -> "MemoryRows":
 
 def unchecked(X: Any, name: str = "X") -> "MemoryRows":
     """The same of a matrix whose numbers are known to be finite."""
-    return SparseRows(_as_csr(X, name)) if sp.issparse(X) else DenseRows(_as_dense(X, name))
-
-
-def _as_csr(X: Any, name: str) -> Any:
-    if X.dtype.kind not in "biuf":
-        raise ValueError(f"{name} has dtype {X.dtype}; use real numbers")
-    if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float64)
-    if X.format != "csr":
-        X = X.tocsr()
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
+    return SparseRows(as_csr(X, name)) if sp.issparse(X) else DenseRows(_as_dense(X, name))
 
 
 def _as_dense(X: Any, name: str) -> Any:
