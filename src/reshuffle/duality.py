@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from reshuffle.problem import Problem
+from reshuffle.validation import vector
 from reshuffle.vectors import Vector
 
 
@@ -23,7 +24,7 @@ def duality_gap(problem: Problem, x: Vector, dual: Vector | None = None) -> floa
     z = problem.margins(x)
     candidates = [balanced_duals(problem, z)]
     if dual is not None:
-        candidates.append(nearest_feasible(problem, dual))
+        candidates.append(nearest_feasible(problem, vector("dual", dual, problem.n, "one number for each sample")))
     best = max(_best_along(problem, u) for u in candidates)
     return max(problem.objective_at(z, x) - best, 0.0)
 

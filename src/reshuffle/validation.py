@@ -82,16 +82,37 @@ def _numbers_of_frame(X: Any) -> NDArray[Any] | None:
     return array if usable else None
 
 
+def vector(name: str, values: Any, size: int, meaning: str, *, infinite: bool = False) -> Vector:
+    """`size` numbers, as compiled loops take them; `meaning` says what they are."""
+    try:
+        found = np.ascontiguousarray(real(name, values), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} is not a list of numbers: {error}") from None
+    if np.shape(values) != (size,):
+        raise ValueError(f"{name} has shape {np.shape(values)}; this problem takes ({size},), {meaning}")
+    usable = ~np.isnan(found) if infinite else np.isfinite(found)
+    if not usable.all():
+        place = int(np.argmin(usable))
+        raise ValueError(f"{name} holds values that are not finite: {found[place]} at place {place} (counted from 0)")
+    return found
+
+
+def point(name: str, x: Any, dimension: int) -> Vector:
+    """Coefficients of a problem."""
+    return vector(name, x, dimension, "the intercept last if there is one")
+
+
 def starting_point(x0: ArrayLike | None, dimension: int, name: str = "x0") -> Vector:
     """A copy of x0, or zero where there is none; `name` is that of the argument."""
-    if x0 is None:
-        return np.zeros(dimension)
-    x = np.array(real(name, x0), dtype=np.float64)
-    if x.shape != (dimension,):
-        raise ValueError(f"{name} has shape {x.shape}; this problem takes ({dimension},), the intercept last if there is one")
-    if not np.isfinite(x).all():
-        raise ValueError(f"{name} holds values that are not finite")
-    return x
+    return np.zeros(dimension) if x0 is None else np.array(point(name, x0, dimension))
+
+
+def row_numbers(name: str, rows: Any, n: int) -> NDArray[np.int64]:
+    """Some of the rows 0..n-1, in any order."""
+    given: NDArray[Any] = np.asarray(rows)
+    if given.ndim != 1 or not given.size or given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= n:
+        raise ValueError(f"{name} is no list of rows: it must hold some of the integers 0..{n - 1}")
+    return np.ascontiguousarray(given, dtype=np.int64)
 
 
 def labels_for(loss: Loss, y: ArrayLike | None, n: int) -> Vector | None:
