@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import reshuffle as rs
@@ -192,7 +193,7 @@ SVMLIGHT = "+1 1:1 2:0.5 3:1\n-1 1:-1 3:2\n+1 1:2\n-1 1:-2 2:1\n"
 def test_fit_writes_a_model_that_predict_reads(tmp_path):
     train, test, model = tmp_path / "train.svm", tmp_path / "test.svm", tmp_path / "model.json"
     train.write_text(SVMLIGHT)
-    stdout, stderr = run("fit", train, "--loss", "logistic", "--alpha", 1e-2, "--out", model)
+    stdout, stderr = run("fit", train, "--loss", "logistic", "--alpha", 1e-2, "--out", model, "--one-based")
     assert stdout.startswith(f"{model}: logistic on 4 x 3, ")
     assert "certified relative gap" in stdout
     assert len(stdout.splitlines()) == 1
@@ -316,6 +317,36 @@ def test_the_data_is_never_overwritten(tmp_path, called):
     for words in (["fit", table, "--out", table], ["report", table, "-o", tmp_path / "." / "t.csv"]):
         assert "is the data that is to be read; name another file" in called(*words, status=2)[1]
     assert table.read_text() == "a,t\n1,0\n2,1\n"
+    assert "is the data" in called("fit", tmp_path, "--out", table, status=2)[1]  # a folder, a pattern, the labels
+    assert "is the data" in called("fit", tmp_path / "*.csv", "--out", table, status=2)[1]
+    np.save(tmp_path / "X.npy", np.ones((2, 1)))
+    np.save(tmp_path / "y.npy", np.arange(2))
+    words = ["fit", tmp_path / "X.npy", "--target", "y.npy", "--out", tmp_path / "y.npy"]
+    assert "is the data" in called(*words, status=2)[1]
+
+
+def test_a_model_reads_svmlight_from_where_it_was_trained_to_count(tmp_path, called):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 6))
+    y = np.where(X @ [0, 3, -3, 2, -2, 1] > 0, 1, -1)
+
+    def lines(rows, first, base):
+        cells = [" ".join(f"{j + base}:{X[i, j]:.17g}" for j in range(first, 6)) for i in rows]
+        return "".join(f"{y[i]} {text}\n" for i, text in zip(rows, cells, strict=True))
+
+    train, test, model = (tmp_path / name for name in ("train", "test", "model.json"))
+    test.write_text(lines(range(100, 200), 1, 0))  # which never uses feature 0
+    train.write_text(lines(range(100), 0, 0))
+    assert "count from" not in called("fit", train, "--loss", "logistic", "--out", model)[1]
+    said = called("predict", model, test)[1]
+    assert float(said.split()[1]) > 0.95
+    assert "count from" not in said  # nothing is left to guess
+    assert "trained on indices that count from 0" in called("predict", model, test, "--one-based", status=2)[1]
+    train.write_text(lines(range(100), 1, 0))  # nor does the training file: a guess, said aloud, and the same one twice
+    assert "taken to count from 1; zero_based=True (--zero-based)" in called("fit", train, "--loss", "logistic", "--out", model)[1]
+    assert float(called("predict", model, test)[1].split()[1]) > 0.95
+    test.write_text(lines(range(100, 200), 0, 0))
+    assert "holds an index 0 and is to be read as counting from 1" in called("predict", model, test, status=2)[1]
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_names_of_features_are_kept(tmp_path):
     save(model, tmp_path / "model.json")
     assert load(tmp_path / "model.json").feature_names_in_.tolist() == ["a", "b", "ç"]
     content = json.loads((tmp_path / "model.json").read_text())
-    assert (content["format"], content["format_version"], content["reshuffle"]) == ("reshuffle model", 3, rs.__version__)
+    assert (content["format"], content["format_version"], content["reshuffle"]) == ("reshuffle model", 4, rs.__version__)
     assert [path.name for path in tmp_path.iterdir()] == ["model.json"]
 
 
@@ -128,7 +128,7 @@ def damage(**changes):
             "'coefficients' is missing",
         ),
         (damage(format="other"), "is not a model of reshuffle"),
-        (damage(format_version=2), "has format version 2 and this reshuffle reads 3; fit it again"),
+        (damage(format_version=2), "has format version 2 and this reshuffle reads 4; fit it again"),
         (damage(estimator="Forest"), "estimator 'Forest' is not one of"),
         (damage(parameters={"gamma": 1}), "unexpected keyword argument 'gamma'"),
         (damage(parameters={"loss": "squared"}), "loss='squared' is not for classification"),
@@ -155,6 +155,7 @@ def damage(**changes):
             "columns make other features than feature_names",
         ),
         (damage(certified_gap="small"), "certified_gap is 'small'"),
+        (damage(zero_based=1), "zero_based is 1"),
         (damage(passes=None), "is damaged"),
     ],
 )

@@ -45,6 +45,12 @@ Target = Annotated[
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Tables: refuse words, dates and gaps instead of making numbers of them.")]
 Features = Annotated[int | None, typer.Option(help="svmlight: d, where the last features do not occur.")]
+Base = Annotated[
+    bool | None,
+    typer.Option(
+        "--zero-based/--one-based", help="svmlight: from where indices count.  [default: guessed, with a line that says so]"
+    ),
+]
 Permutations = Annotated[int, typer.Option(help="How many random permutations to measure.")]
 Eps = Annotated[float, typer.Option(help="The gap f - min f to reach.")]
 FailureProbability = Annotated[float | None, typer.Option(help="Report upper bounds that hold except with this probability.")]
@@ -93,6 +99,7 @@ def constants(
     intercept: Intercept = False,
     target: Target = None,
     features: Features = None,
+    zero_based: Base = None,
     strict: Strict = False,
     jobs: Jobs = None,
     out: Annotated[Path | None, typer.Option(help="Journal of finished permutations; a stopped run goes on from it.")] = None,
@@ -101,7 +108,7 @@ def constants(
     """L, Lhat and Ltil of a dataset (or G, Ghat, Gtil and Gbar), and the step size that they allow."""
     from reshuffle.orders import make_order
 
-    problem, _ = _read(path, loss, alpha, intercept, target, features, strict)
+    problem, _ = _read(path, loss, alpha, intercept, target, features, zero_based, strict)
     total = make_order(order, problem.n, seed).count or permutations
     options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
     with _progress("permutations", "count", total) as update, _plain_warnings():
@@ -125,11 +132,12 @@ def plan(
     seed: Seed = 0,
     target: Target = None,
     features: Features = None,
+    zero_based: Base = None,
     strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
     """How to train on this data: batch size, step size, order and epochs, with the reasons."""
-    problem, data = _read(path, loss, alpha, intercept, target, features, strict)
+    problem, data = _read(path, loss, alpha, intercept, target, features, zero_based, strict)
     with _plain_warnings():
         result = reshuffle.plan(problem, eps=eps, permutations=permutations, seed=seed, feature_names=data.feature_names)
     print(json.dumps(result.to_dict()) if as_json else result)
@@ -147,17 +155,23 @@ def report(
     seed: Seed = 0,
     target: Target = None,
     features: Features = None,
+    zero_based: Base = None,
     strict: Strict = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers of the page as one JSON object.")] = False,
 ) -> None:
     """The plan with its reasons, figures and measured runs, as one HTML page that needs no network."""
     from reshuffle.reporting import check_before_work
 
-    _refuse_own_data(output, path, "output")
+    _refuse_own_data(output, path, target, "output")
     known = "squared" if loss == AUTO else loss  # labels ask for no loss that could be refused
     check_before_work(output, eps=eps, loss=known, alpha=alpha, permutations=permutations, seed=seed)
-    problem, data = _read(path, loss, alpha, intercept, target, features, strict)
-    asked: dict[str, Any] = {"eps": eps, "permutations": permutations, "seed": seed, "source": _source(path, target, features)}
+    problem, data = _read(path, loss, alpha, intercept, target, features, zero_based, strict)
+    asked: dict[str, Any] = {
+        "eps": eps,
+        "permutations": permutations,
+        "seed": seed,
+        "source": _source(path, target, features, zero_based),
+    }
     with _progress("reading", "stages") as update, _plain_warnings():
         result = reshuffle.report(problem, data, **asked, stage=lambda name: update(description=name))
         update(description="page")
@@ -191,6 +205,7 @@ def order(
     seed: Seed = 0,
     target: Target = None,
     features: Features = None,
+    zero_based: Base = None,
     strict: Strict = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A page to write, with all sizes drawn.")] = None,
     as_json: AsJson = False,
@@ -203,13 +218,17 @@ def order(
     if output is not None:
         require()
         check_output(output)
-        _refuse_own_data(output, path, "output")
-    problem, data = _read(path, loss, alpha, intercept, target, features, strict)
+        _refuse_own_data(output, path, target, "output")
+    problem, data = _read(path, loss, alpha, intercept, target, features, zero_based, strict)
     asked: dict[str, Any] = {"batch_size": batch_size, "eps": eps, "measure": measure, "seed": seed}
     asked |= {"schemes": scheme or (), "smallest": smallest or (), "within": within, "sweep": output is not None}
     with _progress("optimum", "stages") as update, _plain_warnings():
         result = shuffling(
-            problem, data.name, **asked, source=_source(path, target, features), stage=lambda name: update(description=name)
+            problem,
+            data.name,
+            **asked,
+            source=_source(path, target, features, zero_based),
+            stage=lambda name: update(description=name),
         )
         if output is not None:
             result.save(output)
@@ -232,6 +251,7 @@ def run(
     intercept: Intercept = INTERCEPT,
     target: Target = None,
     features: Features = None,
+    zero_based: Base = None,
     strict: Strict = False,
     checkpoint: Annotated[Path | None, typer.Option(help="File to write after each epoch and to go on from.")] = None,
     bound: Annotated[bool, typer.Option(help="Solve the problem too, to show the true gap beside the bound.")] = True,
@@ -240,7 +260,7 @@ def run(
     """Shuffled SGD, an epoch a line, with what the theory promised beside what was reached."""
     from reshuffle.orders import make_order
 
-    problem, _ = _read(path, loss, alpha, intercept, target, features, strict)
+    problem, _ = _read(path, loss, alpha, intercept, target, features, zero_based, strict)
     rule = make_order(order, problem.n, seed)  # a name that does not fit is refused before any work
     done: list[Any] = []
 
@@ -291,6 +311,7 @@ def fit(
     intercept: Intercept = INTERCEPT,
     target: Target = None,
     features: Features = None,
+    zero_based: Base = None,
     strict: Strict = False,
     jobs: Annotated[int, typer.Option(help="Threads for more than two classes; -1 for all cores.")] = 1,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print a line for each pass.")] = False,
@@ -303,8 +324,8 @@ def fit(
     from reshuffle.records import check_output
 
     check_output(out, "--out")
-    _refuse_own_data(out, path, "--out")
-    data = _load(path, target=target, n_features=features, strict=strict)
+    _refuse_own_data(out, path, target, "--out")
+    data = _load(path, target=target, n_features=features, zero_based=zero_based, strict=strict)
     loss = _loss(loss, data)
     options: dict[str, Any] = {"alpha": alpha, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
     with _plain_warnings():
@@ -322,6 +343,7 @@ def predict(
     path: Source,
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities, under a line that names the classes.")] = False,
     target: Target = None,
+    zero_based: Base = None,
     strict: Strict = False,
 ) -> None:
     """One prediction a line; if the data has labels, the score goes to stderr."""
@@ -331,7 +353,7 @@ def predict(
     model = models.load(model_file)
     if proba and not hasattr(model, "predict_proba"):
         raise ValueError(f"--proba: loss={model.loss!r} gives no probabilities; fit with --loss logistic")
-    data = from_data.load_for(model, path, target=target, strict=strict)
+    data = from_data.load_for(model, path, target=target, zero_based=zero_based, strict=strict)
     for note in data.notes:
         _say(f"reshuffle: {note}")
     with _plain_warnings():
@@ -416,24 +438,32 @@ def add_dataset(name: NamedDataset, path: Path) -> None:
     print(add(name, path))
 
 
-def _source(path: list[str], target: str | None, features: int | None) -> list[str]:
+def _source(path: list[str], target: str | None, features: int | None, zero_based: bool | None) -> list[str]:
     """The words by which a command names this data."""
     options = {"--target": target, "--features": features}
-    return [*path, *(str(word) for option in options.items() if option[1] is not None for word in option)]
+    base = [] if zero_based is None else ["--zero-based" if zero_based else "--one-based"]
+    return [*path, *(str(word) for option in options.items() if option[1] is not None for word in option), *base]
 
 
 def _read(
-    path: list[str], loss: str, alpha: float, intercept: bool, target: str | None, features: int | None, strict: bool = False
+    path: list[str],
+    loss: str,
+    alpha: float,
+    intercept: bool,
+    target: str | None,
+    features: int | None,
+    zero_based: bool | None,
+    strict: bool,
 ) -> tuple[Any, Any]:
     """The problem, and the data that it is about."""
-    data = _load(path, target=target, n_features=features, strict=strict)
+    data = _load(path, target=target, n_features=features, zero_based=zero_based, strict=strict)
     loss = _loss(loss, data)
     y = None if loss == "unit" else data.y
     return reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, fit_intercept=intercept), data
 
 
 def _load(path: list[str], **options: Any) -> Any:
-    """The data, and on stderr what was made of its words, dates and gaps."""
+    """The data, and on stderr what was made of its words, dates and gaps, or guessed."""
     data = reshuffle.load(path, **options)
     for note in data.notes:
         _say(f"reshuffle: {note}")
@@ -451,8 +481,10 @@ def _loss(loss: str, data: Any) -> str:
     return chosen
 
 
-def _refuse_own_data(out: Path, path: list[str], name: str) -> None:
-    if any(Path(source).exists() and out.exists() and out.samefile(source) for source in path):
+def _refuse_own_data(out: Path, path: list[str], target: str | None, name: str) -> None:
+    from reshuffle.data import files_of
+
+    if out.exists() and any(out.samefile(file) for file in files_of(path, target)):
         raise ValueError(f"{name} {str(out)!r} is the data that is to be read; name another file")
 
 

@@ -23,7 +23,7 @@ from reshuffle.records import write_file
 from reshuffle.tables import Columns
 
 FORMAT = "reshuffle model"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 Model = LinearClassifier | LinearRegressor
 
@@ -39,8 +39,8 @@ def __getattr__(name: str) -> Any:
 
 
 def save(model: Model, path: str | Path) -> None:
-    """Write a fitted model, with how the table it was trained on became a matrix (`columns_`, where it was one). Of its parameters,
-    `callbacks` stay behind; of its attributes, `history_`.
+    """Write a fitted model, with how the table it was trained on became a matrix (`columns_`, where it was one), or from where the
+    indices of svmlight text counted (`zero_based_`). Of its parameters, `callbacks` stay behind; of its attributes, `history_`.
     """
     check_is_fitted(model)
     names, columns = getattr(model, "feature_names_in_", None), getattr(model, "columns_", None)
@@ -53,6 +53,7 @@ def save(model: Model, path: str | Path) -> None:
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
         "columns": None if columns is None else columns.to_dict(),
+        "zero_based": getattr(model, "zero_based_", None),
         "classes": _classes(model),
         "coefficients": np.atleast_2d(model.coef_).tolist(),
         "intercepts": np.atleast_1d(model.intercept_).tolist(),
@@ -157,6 +158,10 @@ def _model(content: dict[str, Any]) -> Model:
         model.columns_ = Columns.from_dict(content["columns"])
         if model.columns_.names != names:
             raise ValueError("columns make other features than feature_names")
+    if content["zero_based"] is not None:
+        if not isinstance(content["zero_based"], bool):
+            raise ValueError(f"zero_based is {content['zero_based']!r}")
+        model.zero_based_ = content["zero_based"]
     model.n_iter_ = int(content["passes"])
     model.step_size_ = _number_or_row("step_size", content["step_size"], rows)
     model.dual_gap_ = _number_or_row("certified_gap", content["certified_gap"], rows)

@@ -60,7 +60,7 @@ def _download(dataset: Dataset, work: Path, progress: bool) -> Path:
 def _make_svmlight(download: Path, final: Path) -> tuple[int, int]:
     from reshuffle.data.svmlight import read_svmlight
 
-    X, y = read_svmlight(download, None)
+    X, y, *_ = read_svmlight([download], zero_based=False)
     arrays = {"format": b"csr", "shape": np.array(X.shape), "data": X.data, "indices": X.indices, "indptr": X.indptr, "y": y}
     np.savez(final, **arrays)
     return (X.shape[0], X.shape[1])
