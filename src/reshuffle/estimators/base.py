@@ -125,7 +125,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _problem(self, X: Any, y: Any, loss: Loss, weights: Vector | None) -> Problem:
         if weights is not None:
-            weights = weights * (weights.size / weights.sum())  # mean one, so that alpha keeps its meaning
+            weights = _mean_one(weights)  # so that alpha keeps its meaning
         return Problem(X, y, loss=loss, alpha=self.alpha, sample_weight=weights, fit_intercept=self.fit_intercept)
 
     def _train(self, problem: Problem, columns: Columns, starts: list[Vector] | None) -> list[Trained]:
@@ -210,6 +210,15 @@ def counted_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Vector |
         return X, y, weights
     kept = np.flatnonzero(weights)
     return X.take(kept) if isinstance(X, Rows) else X[kept], y[kept], weights[kept]
+
+
+def _mean_one(weights: Vector) -> Vector:
+    """Weights of rows that count; divided by a power of two first, for their sum may overflow. None may become zero, as a row of
+    weight zero is one that is not there.
+    """
+    scaled = np.ldexp(weights, -np.frexp(weights.max())[1])
+    normalised: Vector = np.maximum(scaled * (weights.size / scaled.sum()), np.finfo(np.float64).tiny)
+    return normalised
 
 
 def _joined(values: list[float | None]) -> Any:
