@@ -228,9 +228,11 @@ class Rows(ABC):
         """A copy of the rows that lies in this order, for epochs that all visit it so; None where that gains nothing."""
         return None
 
-    def weighted(self, scale: Vector) -> Weighted:
-        """The rows scale_i a_i, for products in one order after another."""
-        few = self.n**2 <= self.entries and self.n <= _LARGEST_GRAM
+    def weighted(self, scale: Vector, *, plain: bool = True) -> Weighted:
+        """The rows scale_i a_i, for products in one order after another. Where entries are not `plain`, products of rows that are
+        yet to be scaled could overflow or vanish.
+        """
+        few = plain and self.n**2 <= self.entries and self.n <= _LARGEST_GRAM
         return WeightedGram(self, scale) if few else self._weighted(scale)
 
     def _weighted(self, scale: Vector) -> Weighted:

@@ -258,7 +258,8 @@ class SparseRows(MemoryRows):
         indptr, indices, values = self.A
         block = 1 << 16
         blocks = (values[start : start + block] for start in range(0, values.size, block))
-        single = all(np.array_equal(part.astype(np.float32), part) for part in blocks)
+        with np.errstate(over="ignore"):  # what float32 cannot hold is not equal to it
+            single = all(np.array_equal(part.astype(np.float32), part) for part in blocks)
         kinds = np.dtype(np.uint16) if self.d <= 2**16 else indices.dtype, np.dtype(np.float32 if single else np.float64)
         copy = indptr.nbytes + values.size * sum(kind.itemsize for kind in kinds)
         held = 2 * (copy + self.n * _BYTES_A_ROW_AND_THREAD) + self.n * _BYTES_A_ROW_SHARED
