@@ -19,7 +19,7 @@ from reshuffle.estimators import CertifiedClassifier, CertifiedRegressor, Shuffl
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import LOSSES, get_loss
-from reshuffle.records import write_file
+from reshuffle.records import checksum, read_json, write_file
 from reshuffle.tables import Columns
 
 FORMAT = "reshuffle model"
@@ -62,6 +62,7 @@ def save(model: Model, path: str | Path) -> None:
         "certified_gap": _plain(model.dual_gap_),
         "certified_relative_gap": _plain(model.relative_gap_),
     }
+    content["checksum"] = checksum(content)
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(value, allow_nan=False)}" for name, value in content.items())
     write_file(path, f"{{\n{lines}\n}}\n")
 
@@ -69,10 +70,10 @@ def save(model: Model, path: str | Path) -> None:
 def load(path: str | Path) -> Model:
     """Read a model that `save` wrote: fitted, and equal to the last bit."""
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = read_json(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no model file {str(path)!r}; `reshuffle fit ... --out {path}` writes one") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except ValueError as error:
         raise ValueError(f"{path} is not a model of reshuffle, or not all of one: {error}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{path} is not a model of reshuffle; `reshuffle fit` writes one")
@@ -83,8 +84,10 @@ def load(path: str | Path) -> Model:
             "fit it again, or read it with the reshuffle that wrote it"
         )
     try:
+        if content.pop("checksum") != checksum(content):
+            raise ValueError("its content is not what its checksum says; fit it again, or bring back a copy")
         return _model(content)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ValueError(f"{path} is damaged: {what}") from None
 

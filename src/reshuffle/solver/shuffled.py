@@ -8,6 +8,7 @@ scatters are copied once into that order, if their storage gains from that.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from reshuffle.solver.certified import Baseline, baseline
 from reshuffle.solver.run import DivergenceError, Run
 from reshuffle.solver.steps import StepSize, choose_steps
 from reshuffle.theory import growth
-from reshuffle.validation import starting_point, whole_number
+from reshuffle.validation import point, starting_point, vector, whole_number
 from reshuffle.vectors import Vector
 
 AVERAGES = ("epoch", "weighted", "last", "suffix")
@@ -154,8 +155,10 @@ def minimize(
         stored = None if saved is None else saved.load()
         if stored is not None:
             arrays, history[:] = stored
-            x[:], dual[:], mean.total, mean.weight = arrays["x"], arrays["dual"], arrays["total"], float(arrays["weight"])
-            sweep.following = arrays.get("following")
+            x[:], mean.total = (point(f"checkpoint: {name}", arrays[name], x.size) for name in ("x", "total"))
+            dual[:] = vector("checkpoint: dual", arrays["dual"], problem.n, "one number for each sample", infinite=True)
+            mean.weight = float(arrays["weight"])
+            sweep.following = replace(rule, given=arrays["following"]).permutation(0) if rule.adaptive else None
         if not (history and reached(history[-1])):
             run_epochs(x, steps, mean, history, lambda epoch, step: sweep.run(epoch, step, x, dual), evaluate, finished)
     return Run(
