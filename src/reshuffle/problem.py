@@ -6,6 +6,7 @@ their layout forces it: see `rows.memory`.
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -196,6 +197,11 @@ class Problem:
     def squared_norms(self) -> Vector:
         """|a_i|^2 of every sample, the intercept included."""
         return self.rows.squared_norms()
+
+    @cached_property
+    def lengths(self) -> Vector:
+        """|a_i| of every sample, the intercept included."""
+        return np.sqrt(self.squared_norms())
 
     def squared_column_norms(self) -> Vector:
         """The sum of the squares of every feature."""

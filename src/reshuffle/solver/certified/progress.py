@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.duality import lower_bound
+from reshuffle.duality import certified, lower_bound
 from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
 from reshuffle.solver.certified import tuning
@@ -44,7 +44,7 @@ class Solution:
     gap: float  #: f(x) - min f is at most this
     relative_gap: float  #: gap over what x gains on the best constant model
     history: list[Epoch]
-    converged: bool  #: whether relative_gap <= tol
+    converged: bool  #: whether relative_gap <= tol, but for what rounding may hide
 
 
 class Progress:
@@ -69,7 +69,7 @@ class Progress:
         self._max_iter, self._callback, self._began, self._evaluating = max_iter, callback, time.perf_counter(), 0.0
         self.x, self.dual = x, np.zeros(problem.n)
         self.f, self.bound = np.inf, -np.inf
-        self._moved = 0.0
+        self._moved, self._gaps = 0.0, list[float]()
         self.history: list[Epoch] = []
 
     def of(self, problem: Problem, x: Vector) -> "Progress":
@@ -79,7 +79,12 @@ class Progress:
 
     @property
     def gap(self) -> float:
+        """As computed, without what rounding may hide: steps go on until this is small enough."""
         return max(self.f - self.bound, 0.0)
+
+    @property
+    def certified_gap(self) -> float:
+        return certified(self.problem, self.x, self.f, self.bound, self.dual)
 
     @property
     def target(self) -> float:
@@ -92,7 +97,7 @@ class Progress:
 
     @property
     def relative_gap(self) -> float:
-        return self.baseline.relative(self.f, self.gap)
+        return self.baseline.relative(self.f, self.certified_gap)
 
     @property
     def converged(self) -> bool:
@@ -101,7 +106,7 @@ class Progress:
     @property
     def finished(self) -> bool:
         back = tuning.STALL_RECORDS + 1
-        stalled = len(self.history) >= back and self.gap >= tuning.STALL_SHARE * (self.history[-back].gap or np.inf)
+        stalled = len(self._gaps) >= back and self.gap >= tuning.STALL_SHARE * (self._gaps[-back] or np.inf)
         reached = self.gap <= self.target and not (self._small and self._moved > _STILL)
         return reached or len(self.history) >= self._max_iter or (self.converged and stalled)
 
@@ -130,7 +135,8 @@ class Progress:
             bound, feasible = lower_bound(self.problem, dual, self.f - self.target)
             if bound > self.bound:
                 self.bound, self.dual = bound, feasible
-        gap = self.gap if np.isfinite(self.bound) else None
+        gap = self.certified_gap if np.isfinite(self.bound) else None
+        self._gaps.append(self.gap)
         now = time.perf_counter()
         self._evaluating += now - began
         self.history.append(Epoch(len(self.history) + 1, None, self.f, gap, now - self._began - self._evaluating))
@@ -142,7 +148,7 @@ class Progress:
         """What was found in another form of the problem; f and the bound are computed anew."""
         self.x, self.f = x, self.problem.objective(x)
         self.bound, self.dual = lower_bound(self.problem, dual, self.f - self.target)
-        self.history = history
+        self.history, self._gaps = history, [np.inf if epoch.gap is None else epoch.gap for epoch in history]
 
     def solution(self) -> Solution:
-        return Solution(self.x, self.dual, self.f, self.gap, self.relative_gap, self.history, self.converged)
+        return Solution(self.x, self.dual, self.f, self.certified_gap, self.relative_gap, self.history, self.converged)
