@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 from scipy.optimize import minimize as scipy_minimize
-from threadpoolctl import threadpool_limits
 
+from reshuffle._threads import one_blas_thread
 from reshuffle.problem import Problem
 from reshuffle.solver.certified import solve
 from reshuffle.theory import uncovered
@@ -51,7 +51,7 @@ def _lbfgs(problem: Problem, start: Vector) -> Vector:
         return problem.objective(x), problem.gradient(x) / scale
 
     options = {"maxiter": 5000, "maxfun": 20000, "maxcor": 30, "ftol": 0.0, "gtol": 1e-14}
-    with threadpool_limits(1, user_api="blas"):  # its matrices are tiny: threads only wait for each other
+    with one_blas_thread():  # its matrices are tiny: threads only wait for each other
         found = scipy_minimize(value_and_gradient, start * scale, jac=True, method="L-BFGS-B", options=options)
     return np.asarray(found.x, dtype=np.float64) / scale
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from threadpoolctl import threadpool_limits
 
+from reshuffle._threads import one_blas_thread
 from reshuffle.losses import Unit
 from reshuffle.orders import Order, make_order
 from reshuffle.problem import Problem
@@ -93,7 +93,7 @@ def constants(
     # Each permutation needs two bounds and the whole matrix one: together they fail no more often than was asked.
     share = None if failure_probability is None else failure_probability / (2 * requested + 1)
     with ExitStack() as stack:
-        stack.enter_context(threadpool_limits(1, user_api="blas"))
+        stack.enter_context(one_blas_thread())
         orders = Permutations(Shared(problem, rule, tol=tol, share=share, lipschitz=lipschitz), batch_size)
         journal = None if out is None else stack.enter_context(Journal.open(out, orders.settings()))
         samples = _measure_all(orders, requested, jobs, journal, callback)
@@ -113,7 +113,7 @@ def constants_by_batch_size(
     rule = make_order(order, problem.n, seed)
     requested = rule.count or permutations
     results = {}
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         shared = Shared(problem, rule, tol=_DEFAULT_TOL, share=None, lipschitz=lipschitz)
         for batch_size in batch_sizes:
             began = time.perf_counter()
