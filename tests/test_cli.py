@@ -384,3 +384,74 @@ def test_the_old_name_of_alpha_is_read_with_a_line_that_says_the_new_one(words):
     (new, _), (old, line) = (run("constants", "iris", *given, "--json") for given in (("--alpha", "0.1"), words))
     assert "--l2 is called --alpha now" in line
     assert json.loads(old)["L"] == json.loads(new)["L"]
+
+
+def test_a_terminal_that_knows_ascii_alone_gets_every_line(monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    stdout, _ = run("constants", "breast_cancer", "--permutations", 2)
+    assert "+-" in stdout
+    assert "(estimate 4/pi^2 rule:" in stdout
+    assert "?" not in stdout
+
+
+def test_what_nobody_foresaw_is_called_a_bug_in_one_line(monkeypatch, called):
+    def fail(*arguments, **options):
+        raise KeyError("lost\nand found")
+
+    monkeypatch.setattr(rs.data, "load", fail)
+    out, err = called("constants", "breast_cancer", status=1)
+    assert out == ""
+    assert err.startswith("reshuffle: this is a bug of reshuffle: KeyError: 'lost\\nand found'; please report it in the issues")
+    assert len(err.splitlines()) == 1
+    monkeypatch.setenv("RESHUFFLE_TRACEBACK", "1")
+    monkeypatch.setattr(sys, "argv", ["reshuffle", "constants", "breast_cancer"])
+    with pytest.raises(KeyError):
+        cli.main()
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"), [(MemoryError("17 GB"), "not enough memory for this: 17 GB"), (OSError("gone"), "gone")]
+)
+def test_every_failure_is_one_line(monkeypatch, called, failure, words):
+    def fail(*arguments, **options):
+        raise failure
+
+    monkeypatch.setattr(rs.data, "load", fail)
+    err = called("constants", "breast_cancer", status=1 if isinstance(failure, MemoryError) else 2)[1]
+    assert words in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_reader_that_has_enough_is_no_failure():
+    command = f"{COMMAND} datasets | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_an_interruption_while_importing_is_one_line():
+    code = (
+        "import sys, reshuffle.__main__\n"
+        "class Stop:\n"
+        "    def find_spec(self, *name): raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Stop())\n"
+        "reshuffle.__main__.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == "reshuffle: interrupted before anything was finished\n"
+    assert done.returncode == 130
+
+
+@pytest.mark.parametrize("step", ["1e300", "1e200", "1e160"])
+@pytest.mark.parametrize("words", [["breast_cancer"], ["diabetes", "--loss", "squared"], ["diabetes", "--loss", "huber"]])
+def test_divergence_is_one_line_with_and_without_an_intercept(called, words, step):
+    for intercept in ("--intercept", "--no-intercept"):
+        options = ["--step-size", step, "--epochs", 3, "--no-bound", intercept]
+        assert "not finite after epoch" in called("run", *words, *options, status=1)[1].splitlines()[-1]
+
+
+def test_a_gap_that_no_number_can_promise_is_refused(called):
+    for command in ("plan", "report"):
+        said = called(command, "wine", "--loss", "squared", "--eps", "1e-300", status=2)[1]
+        assert "eps=1e-300 is beyond what can be promised in numbers" in said
+    assert rs.plan(rs.Problem(np.eye(4), np.arange(4.0), loss="squared", alpha=0.1), eps=1e-60, permutations=1)

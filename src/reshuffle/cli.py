@@ -1,6 +1,9 @@
 """The command line: a thin skin that parses, calls and prints. Heavy imports wait until a command runs."""
 
+import codecs
+import io
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -60,15 +63,49 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def main() -> None:
-    """Entry point: mistakes of the user end in one line on stderr and status 2, divergence in status 1, Ctrl-C in 130."""
+    """Entry point: mistakes of the user end in one line on stderr and status 2, divergence and want of memory in status 1, Ctrl-C
+    in 130. Anything else is a bug of ours, which is said in one line as well; $RESHUFFLE_TRACEBACK shows where it comes from.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal may know no letters but ASCII's
+            stream.reconfigure(errors="reshuffle")
     try:
         app([_current_name(word) for word in sys.argv[1:]])
+    except BrokenPipeError:  # whoever read has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (ValueError, OSError, ImportError, ArithmeticError) as error:
-        _say(f"reshuffle: {error}")
+        _say(f"reshuffle: {_one_line(error)}")
         sys.exit(1 if isinstance(error, ArithmeticError) else 2)
+    except MemoryError as error:
+        _say(f"reshuffle: there is not enough memory for this: {_one_line(error)}; use fewer rows or features, or a larger machine")
+        sys.exit(1)
     except KeyboardInterrupt:
         _say("reshuffle: interrupted before anything was finished")
         sys.exit(130)
+    except Exception as error:
+        if os.environ.get("RESHUFFLE_TRACEBACK"):
+            raise
+        _say(
+            f"reshuffle: this is a bug of reshuffle: {type(error).__name__}: {_one_line(error)}; please report it in the issues of "
+            "the project with this command, its data and what it prints under RESHUFFLE_TRACEBACK=1"
+        )
+        sys.exit(1)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _spelled(error: UnicodeError) -> tuple[str, int]:
+    """Signs that the output cannot show, in letters that it can."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    signs = {"±": "+-", "²": "^2", "½": "1/2", "≤": "<=", "·": "*", "√": "sqrt ", "π": "pi", "Λ": "Lambda", "‖": "|", "→": "->"}
+    return "".join(signs.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("reshuffle", _spelled)
 
 
 def _current_name(word: str) -> str:
@@ -427,7 +464,7 @@ def fetch_dataset(name: NamedDataset) -> None:
 
     dataset = get_dataset(name)
     _say(f"{dataset.name}: {dataset.note}")
-    print(fetch(dataset, progress=sys.stderr.isatty()))
+    print(fetch(dataset, progress=sys.stderr.isatty(), say=_say))
 
 
 @datasets_app.command("add")

@@ -29,6 +29,8 @@ def duality_gap(problem: Problem, x: Vector, dual: Vector | None = None) -> floa
     if problem.alpha == 0.0:
         return None
     z = problem.margins(x)
+    if not np.isfinite(z).all():  # so far away that margins overflow
+        return inf
     candidates = [balanced_duals(problem, z)]
     if dual is not None:
         candidates.append(nearest_feasible(problem, vector("dual", dual, problem.n, "one number for each sample")))
@@ -138,6 +140,8 @@ def _balance(duals: Callable[[float], Vector], weights: Vector, width: float) ->
     low, high = _bracket(imbalance, width)
     if low == high:
         return duals(low)
+    if not imbalance(low) < 0.0 < imbalance(high):  # rounding hides the sign of sums of huge numbers: zero always balances
+        return np.zeros(weights.size)
     # The sum may jump over zero, at zero itself even: an absolute tolerance, or the search would never end.
     root = brentq(imbalance, low, high, xtol=1e-14, maxiter=1000)
     near = 1e-12 * (1.0 + abs(root))

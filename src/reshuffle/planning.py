@@ -35,7 +35,7 @@ from reshuffle.theory import (
     theorems_for,
     variance_factor,
 )
-from reshuffle.validation import renamed, whole_number
+from reshuffle.validation import gap_to_promise, renamed, whole_number
 from reshuffle.vectors import Vector
 from reshuffle.wording import factor
 
@@ -249,8 +249,7 @@ def plan(
 
 
 def check_eps(eps: float) -> None:
-    if not 0.0 < eps < float("inf"):
-        raise ValueError(f"eps={eps!r} must be a positive number")
+    gap_to_promise(eps)
 
 
 def survey(problem: Problem, *, permutations: int, seed: int, optimum: Optimum | None = None) -> Survey:

@@ -12,6 +12,8 @@ from reshuffle.rows.structure import as_csr
 from reshuffle.tables import Columns, is_frame, table_of_frame
 from reshuffle.vectors import Vector
 
+SMALLEST_GAP = 1e-100  #: that can be asked for
+
 
 def whole_number(name: str, value: Any, smallest: int, largest: int | None = None, what: str = "allowed") -> int:
     """`what` says of what there are `largest`."""
@@ -24,6 +26,15 @@ def whole_number(name: str, value: Any, smallest: int, largest: int | None = Non
     if number < smallest:
         raise ValueError(f"{name}={number} is too small; use {allowed}")
     return number
+
+
+def gap_to_promise(eps: Any) -> float:
+    """`eps` as a number whose powers, which bounds divide by, are numbers too."""
+    if isinstance(eps, bool) or not isinstance(eps, int | float | np.number) or not 0.0 < eps < float("inf"):
+        raise ValueError(f"eps={eps!r} must be a positive number")
+    if not SMALLEST_GAP <= eps <= 1.0 / SMALLEST_GAP:
+        raise ValueError(f"eps={eps!r} is beyond what can be promised in numbers; use {SMALLEST_GAP:g} to {1.0 / SMALLEST_GAP:g}")
+    return float(eps)
 
 
 def renamed(old: str, new: str, given: float | None, default: float) -> float:

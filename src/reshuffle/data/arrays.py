@@ -3,12 +3,14 @@
 Labels that lie in a file of their own are named as the target: X.npy with target="y.npy".
 """
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from reshuffle.data._memory import refuse_too_large
 from reshuffle.records import DAMAGE
 
 
@@ -25,6 +27,12 @@ def _npy(path: Path) -> Any:
 
 def read_npz(path: Path, target: str | int | None) -> tuple[Any, Any]:
     names: list[str] = []
+    try:
+        with zipfile.ZipFile(path) as members:
+            size = sum(member.file_size for member in members.infolist())
+    except DAMAGE as error:
+        raise ValueError(f"{path} is not a NumPy or SciPy archive, or not all of one: {error}") from None
+    refuse_too_large(f"{path} holds arrays that", size)
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             names = archive.files

@@ -131,8 +131,11 @@ def minimize(
     def evaluate(epoch: int) -> tuple[float | None, float | None]:
         if (epoch + 1) % evaluate_every and epoch + 1 < epochs:
             return None, None
-        point = mean.point(x)
-        return problem.objective(point), duality_gap(problem, point, dual)
+        at = mean.point(x)
+        f = problem.objective(at)
+        if not np.isfinite(f):
+            return f, None
+        return f, duality_gap(problem, at, dual if np.isfinite(dual).all() else None)
 
     def relative_gap(record: Epoch) -> float | None:
         if reference is None or record.f is None or record.gap is None:
@@ -246,10 +249,14 @@ def run_epochs(
         began = time.perf_counter()
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is caught below
             advance(epoch, steps[epoch])
-        if not np.isfinite(x).all():
+            mean.add(epoch, steps[epoch], x)
+        if not (np.isfinite(x).all() and np.isfinite(mean.total).all()):
             raise DivergenceError(f"x is not finite after epoch {epoch + 1} with step size {steps[epoch]:g}; use a smaller one")
-        mean.add(epoch, steps[epoch], x)
         spent += time.perf_counter() - began
-        history.append(Epoch(epoch + 1, steps[epoch], *evaluate(epoch), spent))
+        with np.errstate(over="ignore", invalid="ignore"):
+            f, gap = evaluate(epoch)
+        if f is not None and not np.isfinite(f):
+            raise DivergenceError(f"f is not finite after epoch {epoch + 1} with step size {steps[epoch]:g}; use a smaller one")
+        history.append(Epoch(epoch + 1, steps[epoch], f, gap, spent))
         if finished(history[-1]):
             return

@@ -359,7 +359,15 @@ def tightest_last(
 
 def _fewest(epochs: Callable[[float], float], limit: float) -> tuple[int, float]:
     needed, step = min((epochs(step), step) for step in steps_below(limit))
+    while needed == inf and limit > _SHORTEST:  # eps is so small that all of these were too long
+        limit = steps_below(limit)[-1]
+        needed, step = min((epochs(step), step) for step in steps_below(limit))
+    if needed == inf:
+        raise ValueError("eps is so small that no number of epochs can be promised; use a larger one")
     return max(1, ceil(needed)), step
+
+
+_SHORTEST = 1e-200  # a step whose square is a number still
 
 
 def steps_below(limit: float) -> list[float]:
