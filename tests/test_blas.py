@@ -1,6 +1,7 @@
 """BLAS runs in one thread while a solver works, and has its threads again afterwards."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -53,4 +54,16 @@ def test_an_error_inside_puts_it_back_too(threads):
     usual = threads()
     with pytest.raises(ZeroDivisionError), one_thread():
         1 / 0  # noqa: B018
+    assert threads() == usual
+
+
+def test_constants_from_several_threads_are_the_same_and_leave_nothing_behind(threads):
+    usual = threads()
+    X = np.random.default_rng(0).standard_normal((60, 500))  # whose Gram matrix is formed by BLAS
+    alone = rs.constants(X, permutations=3, batch_size=4, jobs=1)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda k: rs.constants(X, permutations=1 + k % 3, batch_size=4, jobs=1), range(12)))
+    for c in found:
+        assert c.hat.tobytes() == alone.hat[: c.permutations].tobytes()
+        assert c.til.tobytes() == alone.til[: c.permutations].tobytes()
     assert threads() == usual

@@ -222,7 +222,7 @@ SVMLIGHT = "+1 1:1 2:0.5 3:1\n-1 1:-1 3:2\n+1 1:2\n-1 1:-2 2:1\n"
 def test_fit_writes_a_model_that_predict_reads(tmp_path):
     train, test, model = tmp_path / "train.svm", tmp_path / "test.svm", tmp_path / "model.json"
     train.write_text(SVMLIGHT)
-    stdout, stderr = run("fit", train, "--loss", "logistic", "--alpha", 1e-2, "--scale", "none", "--out", model)
+    stdout, stderr = run("fit", train, "--loss", "logistic", "--alpha", 1e-2, "--scale", "none", "--out", model, "--one-based")
     assert stdout.startswith(f"{model}: logistic on 4 x 3, ")
     assert "certified relative gap" in stdout
     assert len(stdout.splitlines()) == 1
@@ -371,6 +371,36 @@ def test_the_data_is_never_overwritten(tmp_path, called):
     for words in (["fit", table, "--out", table], ["report", table, "-o", tmp_path / "." / "t.csv"]):
         assert "is the data that is to be read; name another file" in called(*words, status=2)[1]
     assert table.read_text() == "a,t\n1,0\n2,1\n"
+    assert "is the data" in called("fit", tmp_path, "--out", table, status=2)[1]  # a folder, a pattern, the labels
+    assert "is the data" in called("fit", tmp_path / "*.csv", "--out", table, status=2)[1]
+    np.save(tmp_path / "X.npy", np.ones((2, 1)))
+    np.save(tmp_path / "y.npy", np.arange(2))
+    words = ["fit", tmp_path / "X.npy", "--target", "y.npy", "--out", tmp_path / "y.npy"]
+    assert "is the data" in called(*words, status=2)[1]
+
+
+def test_a_model_reads_svmlight_from_where_it_was_trained_to_count(tmp_path, called):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 6))
+    y = np.where(X @ [0, 3, -3, 2, -2, 1] > 0, 1, -1)
+
+    def lines(rows, first, base):
+        cells = [" ".join(f"{j + base}:{X[i, j]:.17g}" for j in range(first, 6)) for i in rows]
+        return "".join(f"{y[i]} {text}\n" for i, text in zip(rows, cells, strict=True))
+
+    train, test, model = (tmp_path / name for name in ("train", "test", "model.json"))
+    test.write_text(lines(range(100, 200), 1, 0))  # which never uses feature 0
+    train.write_text(lines(range(100), 0, 0))
+    assert "count from" not in called("fit", train, "--loss", "logistic", "--out", model)[1]
+    said = called("predict", model, test)[1]
+    assert float(said.split()[1]) > 0.95
+    assert "count from" not in said  # nothing is left to guess
+    assert "trained on indices that count from 0" in called("predict", model, test, "--one-based", status=2)[1]
+    train.write_text(lines(range(100), 1, 0))  # nor does the training file: a guess, said aloud, and the same one twice
+    assert "taken to count from 1; zero_based=True (--zero-based)" in called("fit", train, "--loss", "logistic", "--out", model)[1]
+    assert float(called("predict", model, test)[1].split()[1]) > 0.95
+    test.write_text(lines(range(100, 200), 0, 0))
+    assert "holds an index 0 and is to be read as counting from 1" in called("predict", model, test, status=2)[1]
 
 
 @pytest.mark.parametrize(
@@ -408,3 +438,73 @@ def test_the_old_name_of_alpha_is_read_with_a_line_that_says_the_new_one(words):
     (new, _), (old, line) = (run("constants", "iris", *given, "--json") for given in (("--alpha", "0.1"), words))
     assert "--l2 is called --alpha now" in line
     assert json.loads(old)["L"] == json.loads(new)["L"]
+
+
+def test_a_terminal_that_knows_ascii_alone_gets_every_line(monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    stdout, _ = run("constants", "breast_cancer", "--permutations", 2)
+    assert "+-" in stdout
+    assert "(estimate 4/pi^2 rule:" in stdout
+    assert "?" not in stdout
+
+
+def test_what_nobody_foresaw_is_called_a_bug_in_one_line(monkeypatch, called):
+    def fail(*arguments, **options):
+        raise KeyError("lost\nand found")
+
+    monkeypatch.setattr(rs.data, "load", fail)
+    out, err = called("constants", "breast_cancer", status=1)
+    assert out == ""
+    assert err.startswith("reshuffle: this is a bug of reshuffle: KeyError: 'lost\\nand found'; please report it in the issues")
+    assert len(err.splitlines()) == 1
+    traced = called("constants", "breast_cancer", "--verbose", status=1)[1]
+    assert "Traceback" in traced
+    assert traced.endswith(err)
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"), [(MemoryError("17 GB"), "not enough memory for this: 17 GB"), (OSError("gone"), "gone")]
+)
+def test_every_failure_is_one_line(monkeypatch, called, failure, words):
+    def fail(*arguments, **options):
+        raise failure
+
+    monkeypatch.setattr(rs.data, "load", fail)
+    err = called("constants", "breast_cancer", status=1 if isinstance(failure, MemoryError) else 2)[1]
+    assert words in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_reader_that_has_enough_is_no_failure():
+    command = f"{COMMAND} datasets | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_an_interruption_while_importing_is_one_line():
+    code = (
+        "import sys, reshuffle.__main__\n"
+        "class Stop:\n"
+        "    def find_spec(self, *name): raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Stop())\n"
+        "reshuffle.__main__.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == "reshuffle: interrupted before anything was finished\n"
+    assert done.returncode == 130
+
+
+@pytest.mark.parametrize("step", ["1e300", "1e200", "1e160"])
+@pytest.mark.parametrize("words", [["breast_cancer"], ["diabetes", "--loss", "squared"], ["diabetes", "--loss", "huber"]])
+def test_divergence_is_one_line_with_and_without_an_intercept(called, words, step):
+    for intercept in ("--intercept", "--no-intercept"):
+        options = ["--step-size", step, "--epochs", 3, "--no-bound", intercept]
+        assert "not finite after epoch" in called("run", *words, *options, status=1)[1].splitlines()[-1]
+
+
+def test_a_gap_that_no_number_can_promise_is_refused(called):
+    for command in ("plan", "report"):
+        said = called(command, "wine", "--loss", "squared", "--eps", "1e-300", status=2)[1]
+        assert "eps=1e-300 is beyond what can be promised in numbers" in said
+    assert rs.plan(rs.Problem(np.eye(4), np.arange(4.0), loss="squared", alpha=0.1), eps=1e-60, permutations=1)

@@ -585,3 +585,20 @@ def test_each_pass_is_printed_and_handed_to_the_callbacks(capsys):
     assert {line.split(":")[0] for line in capsys.readouterr().out.splitlines()} == {"class 0", "class 1", "class 2"}
     rs.ShuffledSGDRegressor(callbacks=seen.append, tol=10.0).fit(X, y).partial_fit(X, y)
     assert seen[-1].gap is None
+
+
+@pytest.mark.parametrize("kind", [rs.CertifiedClassifier, partial(rs.ShuffledSGDClassifier, epochs=3)])
+@pytest.mark.parametrize("light", [1e-300, 5e-324, 1e-30])
+@pytest.mark.parametrize("heavy", [1.0, 1e300, 1.7e308])
+def test_a_weight_that_is_too_small_to_be_told_from_zero_keeps_its_row_and_its_label(kind, light, heavy):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3))
+    y = np.where(X[:, 0] > 0, "b", "a")
+    weights = np.where(np.arange(40) % 4 == 1, light, heavy)
+    options = {"alpha": 1e-2, "tol": 1e6, "random_state": 0}
+    model = kind(**options).fit(X, y, weights)
+    plain = kind(**options).fit(X, y, np.where(weights == heavy, 1.0, 2.0**-1000))
+    np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-9)
+    by_class = rs.CertifiedClassifier(**options, class_weight={"a": 1e-200, "b": 1e200}).fit(X, y, weights)
+    assert np.isfinite(by_class.coef_).all()
+    assert (by_class.predict(X) == "b").mean() > 0.9

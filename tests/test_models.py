@@ -14,6 +14,7 @@ from reshuffle.data import Data
 from reshuffle.estimators import from_data
 from reshuffle.estimators.from_data import rows_for
 from reshuffle.models import load, save
+from reshuffle.records import checksum
 from reshuffle.tables import Columns
 
 X = np.random.default_rng(0).standard_normal((30, 3))
@@ -110,9 +111,15 @@ def test_what_a_file_cannot_hold_is_refused_and_leaves_the_old_file(tmp_path):
         save(fitted(), tmp_path / "nowhere" / "model.json")
 
 
+def signed(content):
+    """With a checksum that fits, so that what is inside is looked at."""
+    content = {name: value for name, value in content.items() if name != "checksum"}
+    return json.dumps({**content, "checksum": checksum(content)})
+
+
 def damage(**changes):
     def change(content):
-        return json.dumps({**content, **changes})
+        return signed({**content, **changes})
 
     return change
 
@@ -124,11 +131,13 @@ def damage(**changes):
         (lambda content: "", "is not a model of reshuffle, or not all of one"),
         (lambda content: "[1, 2]", "is not a model of reshuffle"),
         (
-            lambda content: json.dumps({name: v for name, v in content.items() if name != "coefficients"}),
+            lambda content: signed({name: v for name, v in content.items() if name != "coefficients"}),
             "'coefficients' is missing",
         ),
+        (lambda content: "[" * 10**5, "nested too deeply"),
+        (lambda content: json.dumps({**content, "intercepts": [0.0]}), "its content is not what its checksum says"),
         (damage(format="other"), "is not a model of reshuffle"),
-        (damage(format_version=2), "has format version 2 and this reshuffle reads 3 and 4; fit it again"),
+        (damage(format_version=2), "has format version 2 and this reshuffle reads 4; fit it again"),
         (damage(estimator="Forest"), "estimator 'Forest' is not one of"),
         (damage(parameters={"gamma": 1}), "unexpected keyword argument 'gamma'"),
         (damage(parameters={"loss": "squared"}), "loss='squared' is not for classification"),
@@ -155,6 +164,7 @@ def damage(**changes):
             "columns make other features than feature_names",
         ),
         (damage(certified_gap="small"), "certified_gap is 'small'"),
+        (damage(zero_based=1), "zero_based is 1"),
         (damage(passes=None), "is damaged"),
     ],
 )

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.records import Checkpoint, Journal, check_output, finite, write_file
+from reshuffle.records import Checkpoint, Journal, check_output, checksum, finite, write_file
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs the signals and locks of POSIX")
 PROBLEM = rs.Problem(np.arange(60.0).reshape(20, 3) % 7, np.arange(20) % 2)
@@ -133,14 +133,84 @@ def test_a_folder_that_is_missing_or_taken_for_a_file_is_named(tmp_path, name):
         WRITERS[name](tmp_path)
 
 
-def test_a_damaged_line_inside_a_journal_is_named(tmp_path):
+def changed_digits(line):
+    """The line with one digit changed, for every digit in it."""
+    for k, character in enumerate(line):
+        if character.isdigit():
+            yield line[:k] + str((int(character) + 5) % 10) + line[k + 1 :]
+
+
+def signed(**entry):
+    return json.dumps({**entry, "checksum": checksum(entry)[:16]})
+
+
+def test_a_damaged_line_of_a_journal_is_named_and_measured_again(tmp_path):
+    out = tmp_path / "run.jsonl"
+    whole = WRITERS["run.jsonl"](out, permutations=4)
+    lines = out.read_text().splitlines()
+    nonsense = ["", "[1]", '{"lhat": 1.0}', lines[2][:10], "[" * 10**5, lines[2].replace("lhat", "ltil")]
+    first = json.loads(lines[2])
+    del first["checksum"]
+    wrong = [
+        {"permutation": 2.5},
+        {"permutation": -1},
+        {"permutation": True},
+        {"lhat": -1.0},
+        {"lhat": float("nan")},
+        {"ltil": "1"},
+    ]
+    for damaged in (*changed_digits(lines[2]), *nonsense, *(signed(**{**first, **change}) for change in wrong)):
+        out.write_text("\n".join([*lines[:2], damaged, *lines[3:]]) + "\n")
+        with pytest.warns(UserWarning, match=r"run\.jsonl, line 3 is damaged; what is lost is measured again"):
+            again = WRITERS["run.jsonl"](out, permutations=4)
+        assert again.hat.tobytes() == whole.hat.tobytes()
+        assert sorted(out.read_text().splitlines()) == sorted(lines)  # the rest was kept, and the file is whole again
+
+
+def test_a_journal_whose_settings_are_damaged_is_refused_and_left_alone(tmp_path):
     out = tmp_path / "run.jsonl"
     WRITERS["run.jsonl"](out, permutations=2)
     lines = out.read_text().splitlines()
-    for damaged in (lines[1][:10], "[1]", '{"lhat": 1.0}'):
-        out.write_text("\n".join([lines[0], damaged, lines[2]]) + "\n")
-        with pytest.raises(ValueError, match="line 2 is damaged"):
+    for damaged in list(changed_digits(lines[0]))[::7]:
+        out.write_text("\n".join([damaged, *lines[1:]]) + "\n")
+        before = out.read_bytes()
+        with pytest.raises(ValueError, match=r"line 1 is damaged"):
             WRITERS["run.jsonl"](out, permutations=2)
+        assert out.read_bytes() == before
+
+
+def test_a_changed_number_in_a_checkpoint_is_noticed(tmp_path):
+    out = tmp_path / "run.npz"
+    WRITERS["run.npz"](out)
+    with np.load(out) as stored:
+        arrays = dict(stored)
+    for name, array in arrays.items():
+        text = array.dtype.kind == "U"
+        other = np.array(str(array)[:-1] + "?") if text else array + (np.arange(array.size).reshape(array.shape) == 0)
+        out.write_bytes(npz(**{**arrays, name: other}))
+        with pytest.raises(ValueError, match=r"its content is not what its checksum says; choose another file, or delete it"):
+            WRITERS["run.npz"](out)
+        out.write_bytes(npz(**{key: value for key, value in arrays.items() if key != name}))
+        with pytest.raises(ValueError, match="no checkpoint of reshuffle, or a damaged one"):
+            WRITERS["run.npz"](out)
+
+
+def test_every_byte_of_a_checkpoint_counts_or_is_padding(tmp_path):
+    out = tmp_path / "run.npz"
+    whole = WRITERS["run.npz"](out)
+    content = out.read_bytes()
+    for k in range(0, len(content), 17):
+        out.write_bytes(content[:k] + bytes([content[k] ^ 0x55]) + content[k + 1 :])
+        try:
+            run = WRITERS["run.npz"](out)
+        except ValueError as error:
+            assert "or a damaged one" in str(error) or "other settings" in str(error)  # noqa: PT017 both are right
+        else:
+            assert run.x.tobytes() == whole.x.tobytes()
+        out.write_bytes(content[:k])
+        if k:
+            with pytest.raises(ValueError, match="or a damaged one"):
+                WRITERS["run.npz"](out)
 
 
 @pytest.fixture
@@ -272,7 +342,7 @@ def test_a_file_system_without_locks_refuses_nobody(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", no_locks)
     with Journal.open(tmp_path / "run.jsonl", {"reshuffle": "1"}) as journal:
         journal.append({"permutation": 0})
-    assert (tmp_path / "run.jsonl").read_text() == '{"reshuffle": "1"}\n{"permutation": 0}\n'
+    assert (tmp_path / "run.jsonl").read_text().splitlines() == [signed(reshuffle="1"), signed(permutation=0)]
     assert names_in(tmp_path) == ["run.jsonl"]
 
 

@@ -26,13 +26,12 @@ from reshuffle.estimators import (
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import LOSSES, Multinomial, get_loss
-from reshuffle.records import write_file
+from reshuffle.records import checksum, read_json, write_file
 from reshuffle.scaling import Scaling
 from reshuffle.tables import Columns
 
 FORMAT = "reshuffle model"
 FORMAT_VERSION = 4
-_READABLE = (3, FORMAT_VERSION)  # 3 knew no scaling
 
 Model = LinearClassifier | LinearRegressor
 
@@ -48,8 +47,9 @@ def __getattr__(name: str) -> Any:
 
 
 def save(model: Model, path: str | Path) -> None:
-    """Write a fitted model, with how the table it was trained on became a matrix (`columns_`, where it was one). Of its parameters,
-    `callbacks` stay behind; of its attributes, `history_`. Of one that has chosen its alpha, the `best_estimator_` is kept.
+    """Write a fitted model, with how the table it was trained on became a matrix (`columns_`, where it was one), or from where the
+    indices of svmlight text counted (`zero_based_`). Of its parameters, `callbacks` stay behind; of its attributes, `history_`. Of
+    one that has chosen its alpha, the `best_estimator_` is kept.
     """
     check_is_fitted(model)
     if isinstance(model, CertifiedClassifierCV | CertifiedRegressorCV):
@@ -65,6 +65,7 @@ def save(model: Model, path: str | Path) -> None:
         "feature_names": None if names is None else [str(name) for name in names],
         "columns": None if columns is None else columns.to_dict(),
         "scaling": None if scaling is None else scaling.to_dict(),
+        "zero_based": getattr(model, "zero_based_", None),
         "classes": _classes(model),
         "coefficients": np.atleast_2d(model.coef_).tolist(),
         "intercepts": np.atleast_1d(model.intercept_).tolist(),
@@ -73,6 +74,7 @@ def save(model: Model, path: str | Path) -> None:
         "certified_gap": _plain(model.dual_gap_),
         "certified_relative_gap": _plain(model.relative_gap_),
     }
+    content["checksum"] = checksum(content)
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(value, allow_nan=False)}" for name, value in content.items())
     write_file(path, f"{{\n{lines}\n}}\n")
 
@@ -80,22 +82,24 @@ def save(model: Model, path: str | Path) -> None:
 def load(path: str | Path) -> Model:
     """Read a model that `save` wrote: fitted, and equal to the last bit."""
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = read_json(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no model file {str(path)!r}; `reshuffle fit ... --out {path}` writes one") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except ValueError as error:
         raise ValueError(f"{path} is not a model of reshuffle, or not all of one: {error}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{path} is not a model of reshuffle; `reshuffle fit` writes one")
     version = content.get("format_version")
-    if version not in _READABLE:
+    if version != FORMAT_VERSION:
         raise ValueError(
-            f"{path} has format version {version!r} and this reshuffle reads {' and '.join(map(str, _READABLE))}; "
+            f"{path} has format version {version!r} and this reshuffle reads {FORMAT_VERSION}; "
             "fit it again, or read it with the reshuffle that wrote it"
         )
     try:
-        return _model(content if version == FORMAT_VERSION else {**content, "scaling": None})
-    except (KeyError, TypeError, ValueError) as error:
+        if content.pop("checksum") != checksum(content):
+            raise ValueError("its content is not what its checksum says; fit it again, or bring back a copy")
+        return _model(content)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ValueError(f"{path} is damaged: {what}") from None
 
@@ -171,6 +175,10 @@ def _model(content: dict[str, Any]) -> Model:
             raise ValueError("columns make other features than feature_names")
     if content["scaling"] is not None:
         model.scaling_ = Scaling.from_dict(content["scaling"], d)
+    if content["zero_based"] is not None:
+        if not isinstance(content["zero_based"], bool):
+            raise ValueError(f"zero_based is {content['zero_based']!r}")
+        model.zero_based_ = content["zero_based"]
     model.n_iter_ = int(content["passes"])
     problems = 1 if isinstance(get_loss(model.loss), Multinomial) else rows  # of which each has a gap
     model.step_size_ = _number_or_row("step_size", content["step_size"], problems)

@@ -39,7 +39,7 @@ from reshuffle.theory import (
     theorems_for,
     variance_factor,
 )
-from reshuffle.validation import renamed, whole_number
+from reshuffle.validation import gap_to_promise, renamed, whole_number
 from reshuffle.vectors import Vector
 from reshuffle.wording import compared, count, counted, factor, number, percent
 
@@ -280,8 +280,8 @@ def plan(
 
 def check_accuracy(eps: float | None, tol: float) -> None:
     for name, value in {"eps": eps, "tol": tol}.items():
-        if value is not None and not 0.0 < value < float("inf"):
-            raise ValueError(f"{name}={value!r} must be a positive number")
+        if value is not None:
+            gap_to_promise(value, name)
 
 
 def eps_for(found: "Survey", eps: float | None, tol: float) -> float:

@@ -1,11 +1,13 @@
 """Problem = rows + loss + labels + weights + alpha + intercept: minimise f(x) = (1/n) sum_i w_i l(a_i'x, y_i) + (alpha/2)|x|^2.
 
-Everything a user can get wrong about data, labels or weights is refused here, before any work starts. The user's arrays
-are neither changed nor copied, except where their layout forces it: see `rows.memory`.
+Everything a user can get wrong about data, labels or weights is refused here, before any work starts, and so is a vector of a wrong
+length or with NaN in it: compiled loops believe what they are given. The user's arrays are neither changed nor copied, except where
+their layout forces it: see `rows.memory`.
 """
 
 import copy
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from reshuffle.losses import Loss, Multinomial, get_loss, loops
 from reshuffle.losses.base import compiled
 from reshuffle.rows import Rows, as_rows
-from reshuffle.validation import labels_for, matrix, renamed, row_weights
+from reshuffle.validation import labels_for, matrix, point, renamed, row_numbers, row_weights, vector
 from reshuffle.vectors import Vector, dot
 
 
@@ -60,13 +62,17 @@ class Problem:
         self.alpha = float(alpha)
         self.fit_intercept = bool(fit_intercept)
         X, self.feature_names = matrix(X)
-        self.rows: Rows = as_rows(X, device=device).with_intercept(self.fit_intercept)
-        self.y = labels_for(self.loss, y, self.rows.n)
-        self.sample_weight = row_weights(sample_weight, self.rows.n)
-        if not self.sample_weight.all():
-            kept = np.flatnonzero(self.sample_weight)
-            self.rows = self.rows.take(kept).with_intercept(self.fit_intercept)
-            self.sample_weight, self.y = self.sample_weight[kept], None if self.y is None else self.y[kept]
+        rows: Rows = as_rows(X, device=device)
+        labels, weights = labels_for(self.loss, y, rows.n), row_weights(sample_weight, rows.n)
+        if not weights.all():
+            kept = np.flatnonzero(weights)
+            rows, weights, labels = rows.take(kept), weights[kept], None if labels is None else labels[kept]
+        self.rows, self.y, self.sample_weight = rows.with_intercept(self.fit_intercept), labels, weights
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__ and name not in ("feature_names", "scaling"):  # all were checked together
+            raise AttributeError(f"a problem is not changed in place; problem.replace({name}=...) makes another")
+        super().__setattr__(name, value)
 
     def replace(self, **changes: Any) -> "Problem":
         """The same problem with other arguments: `problem.replace(alpha=0.1)`."""
@@ -89,8 +95,9 @@ class Problem:
 
     def take(self, rows: NDArray[np.integer[Any]]) -> "Problem":
         """The problem of these rows alone, in this order, with their weights as they are."""
-        labels = None if self.y is None else self.y[rows]
-        return self.replace(X=self.rows.take(rows), y=labels, sample_weight=self.sample_weight[rows])
+        chosen = row_numbers("rows", rows, self.n)
+        labels = None if self.y is None else self.y[chosen]
+        return self.replace(X=self.rows.take(chosen), y=labels, sample_weight=self.sample_weight[chosen])
 
     l2 = property(lambda self: renamed("l2", "alpha", self.alpha, 0.0), doc="What `alpha` was called.")
 
@@ -131,27 +138,27 @@ class Problem:
 
     def margins(self, x: Vector) -> Vector:
         """A x, the intercept included."""
-        return self.rows.margins(x)
+        return self.rows.margins(self._point(x))
 
     def transposed(self, u: Vector) -> Vector:
         """A' u."""
-        return self.rows.transposed(u)
+        return self.rows.transposed(self._by_sample("u", u))
 
     def losses(self, z: Vector) -> Vector:
         """l(z_i, y_i) of every sample, without its weight."""
-        return self._apply("value", z)
+        return self._apply("value", self._by_sample("z", z, infinite=True))
 
     def duals(self, z: Vector) -> Vector:
         """l'(z_i, y_i) of every sample, without its weight: the dual values that belong to margins z."""
-        return self._apply("derivative", z)
+        return self._apply("derivative", self._by_sample("z", z, infinite=True))
 
     def curvatures(self, z: Vector) -> Vector:
         """l''(z_i, y_i) of every sample, without its weight, for a smooth loss."""
-        return self._apply("curvature", z)
+        return self._apply("curvature", self._by_sample("z", z, infinite=True))
 
     def conjugates(self, u: Vector) -> Vector:
         """l*(u_i, y_i) of every sample, without its weight; infinite outside the dual domain."""
-        low, high = self.dual_bounds
+        u, (low, high) = self._by_sample("u", u, infinite=True), self.dual_bounds
         slack = 1e-12  # rounding must not make a feasible dual point infeasible
         inside = (u >= low - slack) & (u <= high + slack)
         return np.where(inside, self._apply("conjugate", np.clip(u, low, high)), np.inf)
@@ -172,6 +179,12 @@ class Problem:
             raise ValueError(f"loss={str(self.loss)!r} has constants but no values; choose a loss to minimise")
         return self.y
 
+    def _point(self, x: Any) -> Vector:
+        return point("x", x, self.dimension)
+
+    def _by_sample(self, name: str, values: Any, *, infinite: bool = False) -> Vector:
+        return vector(name, values, self.n, "one number for each sample", infinite=infinite)
+
     def _apply(self, function: str, arguments: Vector) -> Vector:
         labels, out = self.labels, np.empty(self.n)
         loops.apply_loss(compiled(self.loss, function), arguments, labels, self.loss.parameter, out)
@@ -179,21 +192,27 @@ class Problem:
 
     def objective(self, x: Vector) -> float:
         """f(x)."""
-        return self.objective_at(self.margins(x), x)
+        x = self._point(x)
+        return self._objective(self.rows.margins(x), x)
 
     def objective_at(self, z: Vector, x: Vector) -> float:
         """f where the margins of x are known to be z."""
+        return self._objective(self._by_sample("z", z, infinite=True), self._point(x))
+
+    def _objective(self, z: Vector, x: Vector) -> float:
         labels, value = self.labels, compiled(self.loss, "value")
         total = float(loops.total_loss(value, self.loss.parameter, labels, self.sample_weight, z, z, 0.0))
         return total / self.n + self.regulariser(x)
 
     def regulariser(self, x: Vector) -> float:
         """(alpha/2)|x|^2, without the intercept."""
-        return 0.5 * self.alpha * float(dot(x[: self.d], x[: self.d]))
+        coefficients = self._point(x)[: self.d]
+        return 0.5 * self.alpha * float(dot(coefficients, coefficients))
 
     def gradient(self, x: Vector) -> Vector:
         """grad f(x), or one subgradient where the loss has kinks."""
-        g = self.transposed(self.sample_weight * self.duals(self.margins(x))) / self.n
+        x = self._point(x)
+        g = self.rows.transposed(self.sample_weight * self._apply("derivative", self.rows.margins(x))) / self.n
         g[: self.d] += self.alpha * x[: self.d]
         return g
 
@@ -201,14 +220,20 @@ class Problem:
         """|a_i|^2 of every sample, the intercept included."""
         return self.rows.squared_norms()
 
+    @cached_property
+    def lengths(self) -> Vector:
+        """|a_i| of every sample, the intercept included."""
+        return np.sqrt(self.squared_norms())
+
     def squared_column_norms(self) -> Vector:
         """The sum of the squares of every feature."""
         return self.rows.squared_column_norms()
 
     def squared_sample_gradients(self, x: Vector) -> Vector:
         """|grad f_i(x)|^2 for f_i(x) = w_i l(a_i'x, y_i) + (alpha/2)|x|^2, which leaves the intercept out of |x|."""
-        z = self.margins(x)
-        duals = self.sample_weight * self.duals(z)
+        x = self._point(x)
+        z = self.rows.margins(x)
+        duals = self.sample_weight * self._apply("derivative", z)
         along = z - (x[self.d] if self.fit_intercept else 0.0)
         coefficients = x[: self.d]
         shares = 2.0 * self.alpha * duals * along + self.alpha**2 * float(coefficients @ coefficients)
@@ -216,16 +241,18 @@ class Problem:
 
     def prefix_norms(self, x: Vector, order: NDArray[np.int64]) -> Vector:
         """|grad f_{order_1}(x) + ... + grad f_{order_p}(x)|^2 for p = 1..n, in one pass over the data."""
-        z = self.margins(x)
+        x, order = self._point(x), row_numbers("order", order, self.n)
+        z = self.rows.margins(x)
         along = self.alpha * (z - (x[self.d] if self.fit_intercept else 0.0))  # a_i'c of the regulariser's share c = alpha x
         c_square = self.alpha**2 * float(dot(x[: self.d], x[: self.d]))
-        return self.rows.prefix_norms(order, self.sample_weight * self.duals(z), along, c_square)
+        return self.rows.prefix_norms(order, self.sample_weight * self._apply("derivative", z), along, c_square)
 
     def dual_objective_along(self, u: Vector, pull: Vector | None = None) -> Callable[[float], float]:
         """-(1/n) sum w_i l*(v_i) - |A'(w v)|^2 / (2 alpha n^2) at v = s u, as a function of s: a lower bound of min f if u balances
         an intercept (w'u = 0). All s share one product with the data, A'(w u) / n, or none where it is known: `pull`.
         """
-        pull = self.transposed(self.sample_weight * u)[: self.d] / self.n if pull is None else pull
+        u = self._by_sample("u", u)
+        pull = self.rows.transposed(self.sample_weight * u)[: self.d] / self.n if pull is None else pull
         square = float(dot(pull, pull)) / (2.0 * self.alpha)
         conjugate = (compiled(self.loss, "conjugate"), self.loss.parameter, self.labels, self.sample_weight)
         domain = (*map(float, self.loss.dual_domain), self.loss.task == "classification")

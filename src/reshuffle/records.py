@@ -1,19 +1,25 @@
 """How anything is kept: files that are whole or not there, and the two records that a stopped run goes on from.
 
 A `Journal` grows by a line for each finished permutation; a `Checkpoint` is written anew after every epoch. Both hold the settings
-that they were made with and refuse others, and both are one run's alone while it writes them.
+that they were made with and refuse others, and both are one run's alone while it writes them. Every line of a journal, every
+checkpoint and every model has a checksum, so that one digit that a disk or an editor changed is not taken for a result.
 """
 
 import hashlib
 import io
 import json
+import lzma
 import os
+import struct
 import sys
+import tokenize
+import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -25,6 +31,27 @@ from reshuffle.orders import Order
 from reshuffle.problem import Problem
 from reshuffle.rows import Rows
 from reshuffle.rows.memory import hash_array
+
+#: What NumPy and zipfile raise on an archive that was changed or torn.
+DAMAGE: Any = (
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    MemoryError,
+    SyntaxError,  # of the header of an array, which is a Python literal
+    RuntimeError,  # an archive that says it is encrypted; NotImplementedError: compressed in an unknown way
+    OSError,
+    EOFError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    tokenize.TokenError,
+)
+_CHECK, _DIGITS = "checksum", 16
 
 
 def check_output(path: str | Path, name: str = "output") -> None:
@@ -59,6 +86,19 @@ def finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [finite(entry) for entry in value]
     return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def checksum(value: Any) -> str:
+    """Of anything that JSON can hold: equal for what is equal after it was written and read again."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def read_json(text: str | bytes) -> Any:
+    """What a file holds; whatever is wrong with it is a ValueError."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def data_hash(rows: Rows, *arrays: Any) -> str:
@@ -133,7 +173,8 @@ def _lock(file: IO[bytes]) -> None:
 class Journal:
     """A line of JSON with the settings, then one for each finished permutation: `done` holds those it has, `append` adds one.
 
-    A line is written in one call and flushed, so that a run killed at any moment loses at most the permutations in flight.
+    A line is written in one call and flushed, so that a run killed at any moment loses at most the permutations in flight. A line
+    that is damaged is named in a warning and dropped, so that its permutation is measured again; the others are kept.
     """
 
     def __init__(self, file: IO[bytes], done: list[dict[str, Any]]) -> None:
@@ -142,33 +183,56 @@ class Journal:
     @classmethod
     @contextmanager
     def open(cls, path: str | Path, settings: dict[str, Any]) -> Iterator[Self]:
-        with _held("out", path), open(path, "a+b") as file:
-            file.seek(0)
-            content = file.read()
+        with _held("out", path):
+            content = Path(path).read_bytes() if Path(path).exists() else b""
             if content and not content.startswith(b'{"reshuffle"'):
                 raise ValueError(f"out={str(path)!r} exists and is no journal of reshuffle; choose another file")
             whole = content[: content.rfind(b"\n") + 1]  # without a torn last line
-            lines = [_entry(path, number, line) for number, line in enumerate(whole.splitlines(), 1)]
-            if lines:
-                refuse_other_settings("out", path, lines[0], settings)
-            file.truncate(len(whole))
-            journal = cls(file, lines[1:])
-            if not lines:
-                journal.append(settings)
-            yield journal
+            first, *rest = whole.splitlines(keepends=True) or [b""]
+            if whole:
+                made_with = _entry(first)
+                if made_with is None:
+                    raise ValueError(
+                        f"{path}, line 1 is damaged: {first[:60]!r}; it says what the rest belongs to: choose another file"
+                    )
+                refuse_other_settings("out", path, made_with, settings)
+            entries = [_entry(line) for line in rest]
+            kept = [line for line, entry in zip(rest, entries, strict=True) if _is_sample(entry)]
+            if len(kept) < len(rest):
+                number = next(k for k, entry in enumerate(entries, 2) if not _is_sample(entry))
+                more = len(rest) - len(kept) - 1
+                also = f", and {more} more are" if more else ""
+                warnings.warn(f"{path}, line {number} is damaged{also}; what is lost is measured again", UserWarning, stacklevel=4)
+                write_file(path, b"".join([first, *kept]))
+            elif len(whole) < len(content):
+                os.truncate(path, len(whole))
+            with open(path, "ab") as file:
+                journal = cls(file, [entry for entry in entries if entry is not None and _is_sample(entry)])
+                if not whole:
+                    journal.append(settings)
+                yield journal
 
     def append(self, entry: dict[str, Any]) -> None:
-        self._file.write(json.dumps(entry).encode() + b"\n")
+        self._file.write(json.dumps({**entry, _CHECK: checksum(entry)[:_DIGITS]}).encode() + b"\n")
         self._file.flush()
 
 
-def _entry(path: str | Path, number: int, line: bytes) -> dict[str, Any]:
+def _entry(line: bytes) -> dict[str, Any] | None:
+    """What a line of a journal holds; None where that is not what was written."""
     try:
-        entry: dict[str, Any] = json.loads(line)
-        entry["reshuffle" if number == 1 else "permutation"]
-    except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{path}, line {number} is damaged: {line[:60]!r}; delete that line to go on") from None
-    return entry
+        entry: dict[str, Any] = read_json(line)
+        return entry if entry.pop(_CHECK) == checksum(entry)[:_DIGITS] else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _is_sample(entry: dict[str, Any] | None) -> bool:
+    """Whether it can be the constants of a permutation."""
+    return (
+        entry is not None
+        and type(entry.get("permutation")) is int
+        and all(type(value) in (int, float) and 0.0 <= value < inf for value in entry.values())
+    )
 
 
 @dataclass(frozen=True)
@@ -191,13 +255,31 @@ class Checkpoint:
         try:
             with open(self.path, "rb") as file, np.load(file, allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in stored.files}
-            found, history = dict(json.loads(str(arrays.pop("settings")))), json.loads(str(arrays.pop("history")))
-        except (ValueError, TypeError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-            raise ValueError(f"checkpoint={str(self.path)!r} exists and is no checkpoint of reshuffle: {error}") from None
+            check = str(arrays.pop(_CHECK))
+            if check != _of_arrays(arrays):
+                raise ValueError("its content is not what its checksum says")
+            found, history = dict(read_json(str(arrays.pop("settings")))), read_json(str(arrays.pop("history")))
+            epochs = [Epoch(**entry) for entry in history]
+        except DAMAGE as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise ValueError(
+                f"checkpoint={str(self.path)!r} exists and is no checkpoint of reshuffle, or a damaged one: {what}; "
+                "choose another file, or delete it to begin anew"
+            ) from None
         refuse_other_settings("checkpoint", self.path, found, json.loads(self.settings))
-        return arrays, [Epoch(**entry) for entry in history]
+        return arrays, epochs
 
     def save(self, arrays: dict[str, Any], history: list[Epoch]) -> None:
         content, record = io.BytesIO(), json.dumps([asdict(epoch) for epoch in history])
-        np.savez(content, settings=np.array(self.settings), history=np.array(record), **arrays)
+        kept: dict[str, Any] = {"settings": np.array(self.settings), "history": np.array(record), **arrays}
+        kept[_CHECK] = np.array(_of_arrays(kept))
+        np.savez(content, **kept)
         write_file(self.path, content.getvalue())
+
+
+def _of_arrays(arrays: dict[str, Any]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(name.encode())
+        hash_array(digest, arrays[name])
+    return digest.hexdigest()

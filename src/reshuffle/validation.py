@@ -4,11 +4,15 @@ import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.losses import Loss
+from reshuffle.rows.structure import as_csr
 from reshuffle.tables import Columns, is_frame, table_of_frame
 from reshuffle.vectors import Vector
+
+SMALLEST_GAP = 1e-100  #: that can be asked for
 
 
 def whole_number(name: str, value: Any, smallest: int, largest: int | None = None, what: str = "allowed") -> int:
@@ -22,6 +26,17 @@ def whole_number(name: str, value: Any, smallest: int, largest: int | None = Non
     if number < smallest:
         raise ValueError(f"{name}={number} is too small; use {allowed}")
     return number
+
+
+def gap_to_promise(eps: Any, name: str = "eps") -> float:
+    """A gap as a number whose powers, which bounds divide by, are numbers too."""
+    if isinstance(eps, bool) or not isinstance(eps, int | float | np.number) or not 0.0 < eps < float("inf"):
+        raise ValueError(f"{name}={eps!r} must be a positive number")
+    if not SMALLEST_GAP <= eps <= 1.0 / SMALLEST_GAP:
+        raise ValueError(
+            f"{name}={eps!r} is beyond what can be promised in numbers; use {SMALLEST_GAP:g} to {1.0 / SMALLEST_GAP:g}"
+        )
+    return float(eps)
 
 
 def renamed(old: str, new: str, given: float | None, default: float) -> float:
@@ -40,6 +55,11 @@ def unmasked(name: str, values: Any) -> Any:
         count = int(np.ma.getmaskarray(values).sum())
         raise ValueError(f"{name} is a masked array with {count} masked entries; remove such rows or fill them first")
     return values
+
+
+def sound(X: Any, name: str = "X") -> Any:
+    """X for libraries that believe a sparse matrix: as CSR that was looked at before they index with it."""
+    return as_csr(X, name) if sp.issparse(X) else unmasked(name, X)
 
 
 def real(name: str, values: Any) -> Any:
@@ -75,16 +95,37 @@ def _numbers_of_frame(X: Any) -> NDArray[Any] | None:
     return array if usable else None
 
 
+def vector(name: str, values: Any, size: int, meaning: str, *, infinite: bool = False) -> Vector:
+    """`size` numbers, as compiled loops take them; `meaning` says what they are."""
+    try:
+        found = np.ascontiguousarray(real(name, values), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} is not a list of numbers: {error}") from None
+    if np.shape(values) != (size,):
+        raise ValueError(f"{name} has shape {np.shape(values)}; this problem takes ({size},), {meaning}")
+    usable = ~np.isnan(found) if infinite else np.isfinite(found)
+    if not usable.all():
+        place = int(np.argmin(usable))
+        raise ValueError(f"{name} holds values that are not finite: {found[place]} at place {place} (counted from 0)")
+    return found
+
+
+def point(name: str, x: Any, dimension: int) -> Vector:
+    """Coefficients of a problem."""
+    return vector(name, x, dimension, "the intercept last if there is one")
+
+
 def starting_point(x0: ArrayLike | None, dimension: int, name: str = "x0") -> Vector:
     """A copy of x0, or zero where there is none; `name` is that of the argument."""
-    if x0 is None:
-        return np.zeros(dimension)
-    x = np.array(real(name, x0), dtype=np.float64)
-    if x.shape != (dimension,):
-        raise ValueError(f"{name} has shape {x.shape}; this problem takes ({dimension},), the intercept last if there is one")
-    if not np.isfinite(x).all():
-        raise ValueError(f"{name} holds values that are not finite")
-    return x
+    return np.zeros(dimension) if x0 is None else np.array(point(name, x0, dimension))
+
+
+def row_numbers(name: str, rows: Any, n: int) -> NDArray[np.int64]:
+    """Some of the rows 0..n-1, in any order."""
+    given: NDArray[Any] = np.asarray(rows)
+    if given.ndim != 1 or not given.size or given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= n:
+        raise ValueError(f"{name} is no list of rows: it must hold some of the integers 0..{n - 1}")
+    return np.ascontiguousarray(given, dtype=np.int64)
 
 
 def labels_for(loss: Loss, y: ArrayLike | None, n: int) -> Vector | None:

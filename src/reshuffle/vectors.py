@@ -23,6 +23,18 @@ def dot(a: Any, b: Any) -> float:
     return total
 
 
+@jit()
+def balance(a: Any, b: Any) -> float:
+    """a'b of products that nearly cancel, off by at most eps times the sum of their absolute values: Neumaier's compensated sum."""
+    total = lost = 0.0
+    for i in range(a.size):
+        term = a[i] * b[i]
+        new = total + term
+        lost += (total - new) + term if abs(total) >= abs(term) else (term - new) + total
+        total = new
+    return total + lost
+
+
 @jit(fastmath=_REASSOCIATE)
 def lanczos_step(w: Any, v: Any, previous: Any, beta: float) -> tuple[float, float]:
     """Three-term recurrence in place: w <- the unit vector next to v, and (alpha, beta) of the tridiagonal matrix."""

@@ -1,10 +1,13 @@
 """Every other format, named datasets, and mistakes."""
 
+import bz2
 import gzip
 import json
+import lzma
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -162,3 +165,24 @@ def test_a_new_format_is_one_entry(tmp_path, monkeypatch, capsys):
         assert (printed["L"], printed["lhat_mean"]) == (want.L, want.lhat_mean)
     with pytest.raises(ValueError, match="line 1"):  # svmlight text again
         rs.load(path)
+
+
+def test_what_would_not_fit_into_memory_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("RESHUFFLE_MEMORY", "20M")
+    text = b"1,2,3\n" * 5_000_000
+    for ending, pack in ((".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)):
+        (tmp_path / f"t.csv{ending}").write_bytes(pack(text))
+        (tmp_path / f"t{ending}").write_bytes(pack(text))
+        for name in (f"t.csv{ending}", f"t{ending}"):
+            with pytest.raises(
+                ValueError, match=r"holds more than the 21 MB of memory that are free; decompress it to a file first"
+            ):
+                rs.load(tmp_path / name)
+    np.savez_compressed(tmp_path / "X.npz", X=np.zeros((1000, 4000)))
+    with pytest.raises(
+        ValueError, match=r"X\.npz holds arrays that would take 32 MB of memory, and 21 MB are free; set RESHUFFLE_MEM"
+    ):
+        rs.load(tmp_path / "X.npz")
+    pd.DataFrame({"a": np.zeros(3_000_000), "b": 1}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"t\.parquet holds 3000000 x 2 cells, which would take 48 MB"):
+        rs.load(tmp_path / "t.parquet")

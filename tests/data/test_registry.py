@@ -81,12 +81,62 @@ def test_a_fetched_dataset_is_converted_and_kept(server, monkeypatch):
     dataset = tiny(f"{url}/tiny.bz2", sha256=hashlib.sha256(CONTENT).hexdigest())
     monkeypatch.setitem(DATASETS, "tiny", dataset)
     path = fetch(dataset)
-    assert leftovers() == ["tiny.npz"]
+    assert leftovers() == ["sums.json", "tiny.npz"]
     files.clear()
     assert fetch(dataset) == path  # from now on without the network
     data = rs.load("tiny")
     np.testing.assert_array_equal(data.X.toarray(), [[0.5, 0, 2, 0], [0, 1, 0, 0]])
     np.testing.assert_array_equal(data.y, [1, -1])
+
+
+def test_a_download_that_nobody_vouches_for_is_told_and_compared_the_next_time(server):
+    url, files = server
+    files["tiny.bz2"] = CONTENT
+    said: list[str] = []
+    dataset = tiny(f"{url}/tiny.bz2")
+    fetch(dataset, say=said.append).unlink()
+    fetch(dataset, say=said.append).unlink()
+    fetch(replace(dataset, sha256=hashlib.sha256(CONTENT).hexdigest()), say=said.append).unlink()
+    sum_of_it = hashlib.sha256(CONTENT).hexdigest()
+    assert said[0] == f"tiny: not verified: its source publishes no SHA-256. {sum_of_it} is kept and compared from now on"
+    assert said[1].endswith("the same as at the first download")
+    assert said[2] == "tiny: verified by its published SHA-256"
+    files["tiny.bz2"] = bz2.compress(TEXT.replace(b"0.5", b"0.6"))
+    with pytest.raises(OSError, match=f"not {sum_of_it} of an earlier download from the same address; if the source was changed"):
+        fetch(dataset)
+    assert leftovers() == ["sums.json"]
+    (cache_folder() / "sums.json").write_text("[")
+    with pytest.raises(OSError, match=r"sums\.json is damaged; delete it"):
+        fetch(dataset)
+
+
+def test_links_and_bombs_in_archives_are_refused_in_one_line(server, monkeypatch):
+    url, files = server
+    for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE):
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w:gz") as tar:
+            member = tarfile.TarInfo("cifar/data_batch_1.bin")
+            member.type, member.linkname = kind, "/etc/passwd"
+            tar.addfile(member)
+        files["cifar.tar.gz"] = archive.getvalue()
+        with pytest.raises(
+            OSError, match=r"data_batch_1\.bin in cifar\.tar\.gz is a link or a folder, not a file; nothing was kept"
+        ):
+            fetch(tiny(f"{url}/cifar.tar.gz", kind="cifar", name="cifar"))
+    monkeypatch.setenv("RESHUFFLE_MEMORY", "20M")
+    files["bomb.bz2"] = bz2.compress(b"1 1:1\n" * 5_000_000)
+    for kind in ("svmlight", "multilabel"):
+        with pytest.raises(OSError, match=r"bomb\.bz2 holds more than the 21 MB of memory that are free"):
+            fetch(tiny(f"{url}/bomb.bz2", kind=kind))
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
+        member = tarfile.TarInfo("cifar/data_batch_1.bin")
+        member.size = 3073 * 10_000
+        tar.addfile(member, io.BytesIO(bytes(member.size)))
+    files["cifar.tar.gz"] = archive.getvalue()
+    with pytest.raises(OSError, match=r"holds batches that would take 30.7 MB of memory"):
+        fetch(tiny(f"{url}/cifar.tar.gz", kind="cifar", name="cifar"))
+    assert leftovers() == []
 
 
 @pytest.mark.parametrize(

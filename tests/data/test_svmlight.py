@@ -112,6 +112,70 @@ def test_indices_count_from_zero_only_where_a_zero_occurs(tmp_path):
     assert rs.load(write(tmp_path / "one", "1 1:1 2:1\n")).X.shape == (1, 2)
 
 
+def test_from_where_indices_count_is_said_where_it_is_a_guess(tmp_path):
+    zero, one = write(tmp_path / "zero", "1 0:1 2:1\n"), write(tmp_path / "one", "1 1:1 2:1\n")
+    assert rs.load(zero).notes == ()
+    assert rs.load(zero).zero_based is True
+    assert rs.load(one).zero_based is False
+    assert "they are taken to count from 1; zero_based=True (--zero-based)" in str(rs.load(one))
+    told = rs.load(one, zero_based=True)
+    np.testing.assert_array_equal(told.X.toarray(), [[0, 1, 1]])
+    assert (told.notes, told.zero_based) == ((), True)
+    assert rs.load(one, zero_based=False).notes == ()
+    with pytest.raises(ValueError, match=r"zero holds an index 0 and is to be read as counting from 1; zero_based=True"):
+        rs.load(zero, zero_based=False)
+    assert rs.load(write(tmp_path / "none", "1\n2\n")).notes == ()  # nothing to guess
+    np.save(tmp_path / "X.npy", np.ones((2, 2)))
+    with pytest.raises(ValueError, match="only svmlight text does"):
+        rs.load(tmp_path / "X.npy", zero_based=True)
+
+
+def test_files_that_are_read_as_one_count_from_the_same_place(tmp_path):
+    parts = [write(tmp_path / "a", "1 1:3\n"), write(tmp_path / "b", "0 0:1 2:5\n")]
+    for sources in (parts, parts[::-1]):
+        got = rs.load(sources)
+        np.testing.assert_array_equal(got.X.toarray()[[sources.index(part) for part in parts]], [[0, 3, 0], [1, 0, 5]])
+        assert (got.zero_based, got.notes) == (True, ())
+
+
+def test_a_number_of_any_length_is_read_whole(tmp_path):
+    for digits in (20, 4095, 4096, 4097, 70_000):
+        token = "0." + "0" * digits + "1" + "7" * digits + f"e{digits}"
+        whole = "3" * digits + f"1e-{digits}"
+        got = rs.load(write(tmp_path / "file", f"-{token} 2:{token}# no digit 9\n1 1:{whole}\n"))
+        assert got.y[0] == -float(token)
+        assert got.X.toarray().tolist() == [[0.0, float(token)], [float(whole), 0.0]]
+    with pytest.raises(ValueError, match=r"'1{60}\.\.\.' is too large for a double"):
+        rs.load(write(tmp_path / "file", "1 1:" + "1" * 5000))
+
+
+@pytest.mark.parametrize(
+    "token", ["q", "qid", "qid:", "qid:x", "qid:1x", "qid:1.5", "qidd:1", "quality:3", "q1:3", "qid:-", "quit"]
+)
+def test_only_a_query_is_skipped(tmp_path, token):
+    for end in ("", " 3:4\n"):
+        with pytest.raises(ValueError, match=f"line 2: expected index:value, found '{token}'"):
+            rs.load(write(tmp_path / "file", f"1 1:2\n1 {token}{end}"))
+    np.testing.assert_array_equal(rs.load(write(tmp_path / "file", "1 qid:-12 1:2\n2 qid:+3")).X.toarray(), [[2], [0]])
+
+
+def test_a_few_bytes_cannot_ask_for_more_memory_than_there_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("RESHUFFLE_MEMORY", "1G")
+    wide = write(tmp_path / "wide", f"1 {2**31 - 2}:1\n")
+    complaint = r"wide uses 2147483646 features: a vector of them would take 17.2 GB of memory, and 1.07 GB are free; "
+    with pytest.raises(ValueError, match=complaint + r"n_features=2147483646 \(--features 2147483646\) if that is meant, or set"):
+        rs.load(wide)
+    assert rs.load(wide, n_features=2**31).X.shape == (1, 2**31)
+    monkeypatch.setenv("RESHUFFLE_MEMORY", "17G")
+    assert rs.load(wide).X.shape == (1, 2**31 - 2)
+    monkeypatch.setenv("RESHUFFLE_MEMORY", "20M")
+    with pytest.raises(ValueError, match=r"long has up to 2000001 lines and 0 entries: they would take 24 MB"):
+        rs.load(write(tmp_path / "long", "1\n" * 2_000_000))
+    monkeypatch.setenv("RESHUFFLE_MEMORY", "much")
+    with pytest.raises(ValueError, match="RESHUFFLE_MEMORY='much' is not a size"):
+        rs.load(wide)
+
+
 def test_features_that_do_not_occur_can_be_declared(tmp_path):
     path = write(tmp_path / "file", "1 1:1 3:1\n")
     assert rs.load(path, n_features=10).X.shape == (1, 10)
@@ -120,7 +184,7 @@ def test_features_that_do_not_occur_can_be_declared(tmp_path):
 
 
 def test_huge_indices_become_int64(tmp_path):
-    got = rs.load(write(tmp_path / "file", f"1 1:1 {2**33}:2\n"))
+    got = rs.load(write(tmp_path / "file", f"1 1:1 {2**33}:2\n"), n_features=2**33)
     assert got.X.shape == (1, 2**33)
     assert got.X.indices.dtype == np.int64
 

@@ -52,7 +52,7 @@ def test_the_journal_holds_every_permutation_and_is_resumed(X, tmp_path):
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert {"reshuffle", "seed", "tol", "batch_size", "order", "loss", "data_sha256"} <= set(lines[0])
     assert sorted(line["permutation"] for line in lines[1:]) == list(range(6))
-    assert set(lines[1]) == {"permutation", "lhat", "ltil", "products", "residual"}
+    assert set(lines[1]) == {"checksum", "permutation", "lhat", "ltil", "products", "residual"}
     # drop one line, tear the last: both are measured again, and nothing else is
     kept = out.read_bytes().splitlines(keepends=True)
     torn = b"".join(kept[:3] + kept[4:-1]) + kept[-1][:9]

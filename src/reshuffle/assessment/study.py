@@ -19,7 +19,7 @@ from reshuffle.problem import Problem
 from reshuffle.solver.practice import EPOCHS, LARGEST, Bench
 from reshuffle.spectral import constants
 from reshuffle.theory import Facts, Shortest, shortest, theorems_for, variance_factor
-from reshuffle.validation import whole_number
+from reshuffle.validation import gap_to_promise, whole_number
 from reshuffle.vectors import Vector
 from reshuffle.wording import count
 
@@ -53,8 +53,7 @@ class Study:
         if problem.loss.smoothness is None:
             what = f"loss={str(problem.loss)!r} has kinks, and what is promised for it is the same in every order"
             raise ValueError(f"{what}; use a smooth loss, such as 'smoothed_hinge' or 'huber'")
-        if not 0.0 < eps < inf:
-            raise ValueError(f"eps={eps!r} must be a positive number")
+        eps = gap_to_promise(eps)
         self.problem, self.eps, self.seed = problem, eps, whole_number("seed", seed, 0)
         self.batch_size = whole_number("batch_size", batch_size, 1, problem.n, "rows of the data")
         if self.batch_size == problem.n:

@@ -2,6 +2,8 @@
 stderr: notes and warnings (not with `--quiet`), progress (on a terminal, or as lines with `--verbose`) and errors.
 """
 
+import codecs
+import io
 import json
 import re
 import sys
@@ -15,6 +17,8 @@ from typing import Any
 _QUIET, _USUAL, _VERBOSE = range(3)
 _level = _USUAL
 _LABEL = re.compile(r"(?P<label>\S+(?: \S+){0,2})  +\S")  # a word or three, and a gap before what they are about
+
+_SPELLED = {"±": "+-", "²": "^2", "½": "1/2", "≤": "<=", "·": "*", "√": "sqrt ", "π": "pi", "Λ": "Lambda", "‖": "|", "→": "->"}
 
 
 def set_level(quiet: bool, verbose: bool) -> None:
@@ -44,11 +48,26 @@ def say(text: str, style: str = "dim", speaker: str = "reshuffle: ") -> None:
         _to_stderr(f"{speaker}{text}", style)
 
 
-def complain(error: BaseException | str) -> None:
-    """What stopped a command; with `--verbose`, also where in the code."""
+def complain(error: BaseException | str, sentence: str = "{}") -> None:
+    """What stopped a command, in one line; with `--verbose`, also where in the code."""
     if verbose() and isinstance(error, BaseException):
         traceback.print_exception(error)
-    _to_stderr(f"reshuffle: {error}", "bold red")
+    text = " ".join(str(error).split()) or type(error).__name__
+    _to_stderr(f"reshuffle: {sentence.format(text)}", "bold red")
+
+
+def spell_out() -> None:
+    """A terminal may know no letters but ASCII's: signs that it cannot show are written in letters that it can."""
+    codecs.register_error("reshuffle", _spelled)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="reshuffle")
+
+
+def _spelled(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_SPELLED.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
 
 
 @contextmanager

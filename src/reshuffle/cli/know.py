@@ -11,6 +11,7 @@ from reshuffle.cli.application import KNOW, command
 from reshuffle.cli.options import (
     Alpha,
     AsJson,
+    Base,
     BatchSize,
     Eps,
     FailureProbability,
@@ -46,6 +47,7 @@ def constants(
     scale: Scale = "none",
     target: Target = None,
     features: Features = None,
+    zero_based: Base = None,
     strict: Strict = False,
     jobs: Jobs = None,
     out: Annotated[Path | None, typer.Option(help="Journal of finished permutations; a stopped run goes on from it.")] = None,
@@ -54,7 +56,8 @@ def constants(
     """L, Lhat and Ltil of a dataset (or G, Ghat, Gtil and Gbar), and the step size that they allow."""
     from reshuffle.orders import make_order
 
-    problem, _, scaling = reading.read(path, loss, alpha, intercept, scale, target, features, strict)
+    source = reading.Source(path, target, features, zero_based, strict)
+    problem, _, scaling = source.problem(loss, alpha, intercept, scale)
     total = make_order(order, problem.n, seed).count or permutations
     options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
     with console.progress("permutations", "count", total) as update, console.plain_warnings():
@@ -80,11 +83,13 @@ def plan(
     seed: Seed = 0,
     target: Target = None,
     features: Features = None,
+    zero_based: Base = None,
     strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
     """How to train on this data: batch size, step size, order and epochs that were measured here, and what is promised."""
-    problem, data, scaling = reading.read(path, loss, alpha, intercept, scale, target, features, strict)
+    source = reading.Source(path, target, features, zero_based, strict)
+    problem, data, scaling = source.problem(loss, alpha, intercept, scale)
     with console.plain_warnings():
         result = reshuffle.plan(problem, eps=eps, tol=tol, permutations=permutations, seed=seed, feature_names=data.feature_names)
     console.show(result if as_json else f"scale        {scaling.in_words}\n{result}", as_json, scaling=scaling.choice)
@@ -104,22 +109,24 @@ def report(
     seed: Seed = 0,
     target: Target = None,
     features: Features = None,
+    zero_based: Base = None,
     strict: Strict = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers of the page as one JSON object.")] = False,
 ) -> None:
     """The plan with its reasons, figures and measured runs, as one HTML page that needs no network."""
     from reshuffle.reporting import check_before_work
 
-    reading.refuse_own_data(output, path, "output")
+    source = reading.Source(path, target, features, zero_based, strict)
+    source.refuse(output, "output")
     known = "squared" if loss == AUTO else loss  # labels ask for no loss that could be refused
     check_before_work(output, eps=eps, tol=tol, loss=known, alpha=alpha, permutations=permutations, seed=seed)
-    problem, data, scaling = reading.read(path, loss, alpha, intercept, scale, target, features, strict)
+    problem, data, scaling = source.problem(loss, alpha, intercept, scale)
     asked: dict[str, Any] = {
         "eps": eps,
         "tol": tol,
         "permutations": permutations,
         "seed": seed,
-        "source": reading.source(path, target, features, scaling.kind),
+        "source": source.words(scaling.kind),
     }
     with console.progress("reading", "stages") as update, console.plain_warnings():
         result = reshuffle.report(problem, data, **asked, stage=lambda name: update(description=name))
@@ -153,6 +160,7 @@ def order(
     seed: Seed = 0,
     target: Target = None,
     features: Features = None,
+    zero_based: Base = None,
     strict: Strict = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A page to write, with all sizes drawn.")] = None,
     as_json: AsJson = False,
@@ -162,11 +170,12 @@ def order(
     from reshuffle.reporting.page import require
     from reshuffle.reporting.shuffling import shuffling
 
+    source = reading.Source(path, target, features, zero_based, strict)
     if output is not None:
         require()
         check_output(output)
-        reading.refuse_own_data(output, path, "output")
-    problem, data, scaling = reading.read(path, loss, alpha, intercept, scale, target, features, strict)
+        source.refuse(output, "output")
+    problem, data, scaling = source.problem(loss, alpha, intercept, scale)
     asked: dict[str, Any] = {"batch_size": batch_size, "eps": eps, "measure": measure, "seed": seed}
     asked |= {"schemes": scheme or (), "smallest": smallest or (), "within": within, "sweep": output is not None}
     with console.progress("optimum", "stages") as update, console.plain_warnings():
@@ -174,7 +183,7 @@ def order(
             problem,
             data.name,
             **asked,
-            source=reading.source(path, target, features, scaling.kind),
+            source=source.words(scaling.kind),
             stage=lambda name: update(description=name),
         )
         if output is not None:

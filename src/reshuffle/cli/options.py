@@ -84,6 +84,12 @@ Target = Annotated[
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Tables: refuse words, dates and gaps instead of making numbers of them.")]
 Features = Annotated[int | None, typer.Option(help="svmlight: d, where the last features do not occur.")]
+Base = Annotated[
+    bool | None,
+    typer.Option(
+        "--zero-based/--one-based", help="svmlight: from where indices count.  [default: guessed, with a line that says so]"
+    ),
+]
 Permutations = Annotated[int, typer.Option(help="How many random permutations to measure.")]
 Eps = Annotated[float | None, typer.Option(help="The gap f - min f to reach, in place of --tol.", show_default=False)]
 PlanTol = Annotated[float, typer.Option(help="The gap to reach, relative to what there is to gain: f(best constant) - min f.")]

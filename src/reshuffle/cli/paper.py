@@ -72,7 +72,7 @@ def fetch_dataset(name: NamedDataset) -> None:
 
     dataset = get_dataset(name)
     console.say(dataset.note, speaker=f"{dataset.name}: ")
-    print(fetch(dataset, progress=sys.stderr.isatty()))
+    print(fetch(dataset, progress=sys.stderr.isatty(), say=lambda text: console.say(text, speaker="")))
 
 
 @command(PAPER, "reshuffle datasets add a9a ~/data/a9a.txt", "add", datasets_app)

@@ -1,6 +1,6 @@
 """From the words of a command line to data and a problem; what was chosen on the way is said."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,50 +9,65 @@ from reshuffle.cli import console
 from reshuffle.defaults import ALPHA, AUTO
 
 
-def source(path: list[str], target: str | None, features: int | None, scale: str) -> list[str]:
-    """The words by which a command names this data."""
-    options = {"--target": target, "--features": features, "--scale": scale}
-    return [*path, *(str(word) for option in options.items() if option[1] is not None for word in option)]
+@dataclass(frozen=True)
+class Source:
+    """Where data comes from, in the words of a command."""
 
+    path: list[str]
+    target: str | None
+    features: int | None
+    zero_based: bool | None
+    strict: bool
 
-def read(
-    path: list[str], loss: str, alpha: float, intercept: bool, scale: str, target: str | None, features: int | None, strict: bool
-) -> tuple[Any, Any, Any]:
-    """The problem, the data that it is about as the file has it, and how that was scaled; of several classes, the largest against
-    the rest.
-    """
-    import numpy as np
+    def words(self, scale: str) -> list[str]:
+        """Those by which a command names this data."""
+        options = {"--target": self.target, "--features": self.features, "--scale": scale}
+        base = [] if self.zero_based is None else ["--zero-based" if self.zero_based else "--one-based"]
+        return [*self.path, *(str(word) for option in options.items() if option[1] is not None for word in option), *base]
 
-    from reshuffle.defaults import largest_against_rest
-    from reshuffle.losses import get_loss
-    from reshuffle.scaling import check_kind
+    def refuse(self, out: Path, name: str) -> None:
+        """A file to write that is the data itself."""
+        from reshuffle.data import files_of
 
-    check_kind(scale, "--scale")
-    data = load(path, target=target, n_features=features, strict=strict)
-    loss = loss_of(loss, data)
-    if get_loss(loss).task == "classification" and data.y is not None and np.unique(data.y).size > 2:
-        y, told = largest_against_rest(data.y)
-        data = replace(data, y=y)
-        console.say(told)
-    y = None if loss == "unit" else data.y
-    problem = reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, fit_intercept=intercept)
-    scaling = reshuffle.scale(problem, scale)  # the same in all commands, whatever their seed
-    tell(scaling)
-    return scaling.apply(problem), data, scaling
+        if out.exists() and any(out.samefile(file) for file in files_of(self.path, self.target)):
+            raise ValueError(f"{name} {str(out)!r} is the data that is to be read; name another file")
+
+    def load(self) -> Any:
+        """The data, and on stderr what was made of its words, dates and gaps, or guessed."""
+        options: dict[str, Any] = {"target": self.target, "n_features": self.features, "strict": self.strict}
+        data = reshuffle.load(self.path, **options, zero_based=self.zero_based)
+        for note in data.notes:
+            console.say(note)
+        return data
+
+    def problem(self, loss: str, alpha: float, intercept: bool, scale: str) -> tuple[Any, Any, Any]:
+        """The problem, the data that it is about as the file has it, and how that was scaled; of several classes, the largest
+        against the rest.
+        """
+        import numpy as np
+
+        from reshuffle.defaults import largest_against_rest
+        from reshuffle.losses import get_loss
+        from reshuffle.scaling import check_kind
+
+        check_kind(scale, "--scale")
+        data = self.load()
+        loss = loss_of(loss, data)
+        if get_loss(loss).task == "classification" and data.y is not None and np.unique(data.y).size > 2:
+            y, told = largest_against_rest(data.y)
+            data = replace(data, y=y)
+            console.say(told)
+        y = None if loss == "unit" else data.y
+        problem = reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, fit_intercept=intercept)
+        scaling = reshuffle.scale(problem, scale)  # the same in all commands, whatever their seed
+        tell(scaling)
+        return scaling.apply(problem), data, scaling
 
 
 def tell(scaling: Any) -> None:
     """Why a scaling was chosen, where it was."""
     if scaling.reason:
         console.say(f"scale {scaling.kind}: {scaling.reason}; --scale says otherwise")
-
-
-def load(path: list[str], **options: Any) -> Any:
-    """The data, and on stderr what was made of its words, dates and gaps."""
-    data = reshuffle.load(path, **options)
-    for note in data.notes:
-        console.say(note)
-    return data
 
 
 def loss_of(loss: str, data: Any) -> str:
@@ -76,11 +91,6 @@ def alphas(text: str, alpha: float) -> Any:
         return [float(word) for word in text.split(",")]
     except ValueError:
         raise ValueError(f"--alphas {text} is not a list of numbers; write auto, or values such as 0.1,0.01") from None
-
-
-def refuse_own_data(out: Path, path: list[str], name: str) -> None:
-    if any(Path(source).exists() and out.exists() and out.samefile(source) for source in path):
-        raise ValueError(f"{name} {str(out)!r} is the data that is to be read; name another file")
 
 
 def step_size(text: str) -> str | float:

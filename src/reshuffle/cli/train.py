@@ -14,6 +14,7 @@ from reshuffle.cli.application import TRAIN, command
 from reshuffle.cli.options import (
     Alpha,
     AsJson,
+    Base,
     BatchSize,
     Features,
     Intercept,
@@ -45,6 +46,7 @@ def run(
     scale: Scale = SCALE,
     target: Target = None,
     features: Features = None,
+    zero_based: Base = None,
     strict: Strict = False,
     checkpoint: Annotated[Path | None, typer.Option(help="File to write after each epoch and to go on from.")] = None,
     bound: Annotated[bool, typer.Option(help="Solve the problem too, to show the true gap beside the bound.")] = True,
@@ -53,7 +55,8 @@ def run(
     """Shuffled SGD, an epoch a line, with what the theory promised beside what was reached."""
     from reshuffle.orders import make_order
 
-    problem, data, scaling = reading.read(path, loss, alpha, intercept, scale, target, features, strict)
+    source = reading.Source(path, target, features, zero_based, strict)
+    problem, data, scaling = source.problem(loss, alpha, intercept, scale)
     rule = make_order(order, problem.n, seed)  # a name that does not fit is refused before any work
     done: list[Any] = []
 
@@ -110,6 +113,7 @@ def fit(
     scale: Scale = SCALE,
     target: Target = None,
     features: Features = None,
+    zero_based: Base = None,
     strict: Strict = False,
     jobs: Annotated[int, typer.Option(help="Threads for several classes or folds; -1 for all cores.")] = 1,
 ) -> None:
@@ -123,9 +127,10 @@ def fit(
 
     check_output(out, "--out")
     check_kind(scale, "--scale")
-    reading.refuse_own_data(out, path, "--out")
+    source = reading.Source(path, target, features, zero_based, strict)
+    source.refuse(out, "--out")
     weight = {"alpha": alpha} if alphas is None else {"alphas": reading.alphas(alphas, alpha)}
-    data = reading.load(path, target=target, n_features=features, strict=strict)
+    data = source.load()
     loss = reading.loss_of(loss, data)
     options: dict[str, Any] = {**weight, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
     with console.plain_warnings():
@@ -148,6 +153,7 @@ def predict(
     path: Source,
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities, under a line that names the classes.")] = False,
     target: Target = None,
+    zero_based: Base = None,
     strict: Strict = False,
 ) -> None:
     """One prediction a line; if the data has labels, the score goes to stderr."""
@@ -157,7 +163,7 @@ def predict(
     model = models.load(model_file)
     if proba and not hasattr(model, "predict_proba"):
         raise ValueError(f"--proba: loss={model.loss!r} gives no probabilities; fit with --loss logistic")
-    data = from_data.load_for(model, path, target=target, strict=strict)
+    data = from_data.load_for(model, path, target=target, zero_based=zero_based, strict=strict)
     for note in data.notes:
         console.say(note)
     with console.plain_warnings():

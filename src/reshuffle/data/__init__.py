@@ -18,6 +18,7 @@ from reshuffle.rows.memory import unchecked
 from reshuffle.tables import Columns, Table
 from reshuffle.tables.columns import column_number
 from reshuffle.tables.table import missing
+from reshuffle.validation import whole_number
 
 __all__ = ["READERS", "Data", "Reader", "load", "load_named"]
 
@@ -31,7 +32,8 @@ class Data:
     name: str  #: where it is from
     feature_names: list[str] | None = None  #: of the columns of X, where they have names
     columns: Columns | None = None  #: how a table became X
-    notes: tuple[str, ...] = ()  #: what was made of its words, dates and gaps, a line each
+    notes: tuple[str, ...] = ()  #: what was made of its words, dates and gaps, or guessed, a line each
+    zero_based: bool | None = None  #: svmlight: whether its indices counted from 0
 
     def __str__(self) -> str:
         about = f"{self.name}: {unchecked(self.X)}" + ("" if self.y is not None else ", no labels")
@@ -50,10 +52,10 @@ class Reader:
     table: bool = False
 
 
-def _read_svmlight(path: Place, n_features: int | None) -> tuple[Any, Any]:
+def _read_svmlight(places: list[Place], n_features: int | None, zero_based: bool | None) -> Any:
     from reshuffle.data.svmlight import read_svmlight  # loads numba
 
-    return read_svmlight(path, n_features)
+    return read_svmlight(places, n_features, zero_based)
 
 
 _CSV = Reader(tables.read_csv, ("target", "words"), table=True)
@@ -64,7 +66,7 @@ READERS: dict[str, Reader] = {  # by the ending of a file, without that of a com
     ".feather": Reader(tables.read_feather, ("target",), table=True),
     ".npy": Reader(arrays.read_npy, ("target",)),
     ".npz": Reader(arrays.read_npz, ("target",)),
-    "": Reader(_read_svmlight, ("n_features",)),  # and every ending that is not here
+    "": Reader(_read_svmlight, ("n_features", "zero_based")),  # and every ending that is not here
 }
 _UNSURE = (".txt",)  # a table if it looks like one
 
@@ -74,6 +76,7 @@ def load(
     *,
     target: str | int | None = None,
     n_features: int | None = None,
+    zero_based: bool | None = None,
     strict: bool = False,
     columns: Columns | None = None,
 ) -> Data:
@@ -85,6 +88,8 @@ def load(
         diabetes, digits, iris, wine), or one of the paper's that is present (`reshuffle datasets` lists them).
     target : tables: the column with the labels, by name or number; the last if not given. npy, npz: the .npy file with the labels.
     n_features : svmlight: d, where the file does not happen to use its last features.
+    zero_based : svmlight: whether indices count from 0 or from 1. If not given, from 0 where an index 0 occurs and else from 1,
+        which is a guess that `Data.notes` tells of.
     strict : refuse a table with words, dates or gaps instead of making numbers of them.
     columns : tables: those of other data (`Data.columns`), which this is to have in the same form.
     """
@@ -98,17 +103,42 @@ def load(
         raise ValueError(f"target={target!r}: {name!r} has no columns to choose from; only tables do (csv, tsv, parquet, feather)")
     if n_features is not None and "n_features" not in reader.options:
         raise ValueError(f"n_features={n_features}: {name!r} says itself how many it has; only svmlight text does not")
+    if zero_based is not None and "zero_based" not in reader.options and columns is None:
+        raise ValueError(f"zero_based={zero_based}: {name!r} has no indices; only svmlight text does")
+    if n_features is not None:
+        n_features = whole_number("n_features", n_features, 1)
     if reader.table:
         return _of_table(_table(reader, places, name, target, columns), name, target, strict, columns)
     if columns is not None and not columns.numeric:
         raise ValueError(f"{name} is a matrix; the model was trained on a table with words, dates or gaps and needs one like it")
-    given = {"target": target, "n_features": n_features}
+    if reader.read is _read_svmlight:
+        return _of_svmlight(_read_svmlight(places, n_features, zero_based), name)
+    given = {"target": target, "n_features": n_features, "zero_based": zero_based}
     options = {option: given[option] for option in reader.options}
-    parts = [reader.read(place, **options) for place in places]
-    X, y, *names = parts[0] if len(parts) == 1 else _stacked(parts, places, grow=reader is READERS[""])
-    if y is not None:
-        y = _checked_labels(y, X.shape[0], name)
-    return Data(in_memory(X, name).matrix, y, name, *names)
+    parts = [_checked(reader.read(place, **options), str(place)) for place in places]
+    X, y, *names = parts[0] if len(parts) == 1 else _stacked(parts, places)
+    return Data(X, y, name, *names)
+
+
+def _of_svmlight(samples: Any, name: str) -> Data:
+    guess = f"{name}: no index is 0, so they are taken to count from 1; zero_based=True (--zero-based) if they count from 0"
+    X = in_memory(samples.X, name).matrix
+    return Data(X, samples.y, name, notes=(guess,) if samples.guessed else (), zero_based=samples.zero_based)
+
+
+def _checked(part: Any, name: str) -> Any:
+    """What a reader found, before anything is made of it."""
+    X, y, *names = part
+    X = in_memory(X, name).matrix
+    return X, None if y is None else _checked_labels(y, X.shape[0], name), *names
+
+
+def files_of(sources: Sequence[str | Path], target: str | int | None) -> list[Path]:
+    """Every file that `load` would read of these, a file of labels and a named dataset's included."""
+    named = [place for source in sources if str(source) in DATASETS and (place := locate(str(source))) is not None]
+    found = [file for source in sources for file in expand(source)] + named
+    beside = [Path(str(target)).expanduser(), *(file.parent / str(target) for file in found)] if target is not None else []
+    return found + [place for place in beside if place.is_file()]
 
 
 def _files(sources: list[str | Path]) -> list[Place]:
@@ -170,17 +200,14 @@ def _of_table(table: Table, name: str, target: str | int | None, strict: bool, c
     return Data(in_memory(X, name).matrix, y, name, columns.names, columns, tuple(notes))
 
 
-def _stacked(parts: list[Any], places: list[Any], *, grow: bool) -> tuple[Any, Any]:
-    """The rows of several matrices. svmlight text may end early, so the widest says how many features there are."""
+def _stacked(parts: list[Any], places: list[Any]) -> tuple[Any, Any]:
+    """The rows of several matrices."""
     widths = [X.shape[1] for X, *_ in parts]
     for place, width, (_, y, *_) in zip(places, widths, parts, strict=True):
-        if width != widths[0] and not grow:
+        if width != widths[0]:
             raise ValueError(f"{place} has {width} features where {places[0]} has {widths[0]}")
         if (y is None) != (parts[0][1] is None):
             raise ValueError(f"of {places[0]} and {place} one has labels and one has none")
-    for X, *_ in parts:
-        if X.shape[1] < max(widths):
-            X.resize((X.shape[0], max(widths)))
     matrices, labels = [X for X, *_ in parts], [y for _, y, *_ in parts]
     sparse = any(sp.issparse(X) for X in matrices)
     return sp.vstack(matrices, format="csr") if sparse else np.vstack(matrices), None if labels[0] is None else np.concatenate(
@@ -202,8 +229,9 @@ def load_named(name: str, data: str | Path | None = None) -> Data:
     path = locate(name, data)
     if path is None:
         raise FileNotFoundError(f"the dataset {name!r} is not present; get it with: reshuffle datasets fetch {name}")
-    found = load(path, n_features=dataset.d if "n_features" in _reader(path).options else None)
+    svmlight = _reader(path).read is _read_svmlight
+    found = load(path, n_features=dataset.d if svmlight else None, zero_based=False if svmlight else None)
     check_shape(dataset, found.X.shape, str(path))
     if found.X.shape[1] < dataset.d:
         found.X.resize((dataset.n, dataset.d))  # svmlight text does not say d where the last features do not occur
-    return Data(found.X, found.y, name)
+    return Data(found.X, found.y, name, zero_based=False if dataset.kind in ("svmlight", "multilabel") else None)

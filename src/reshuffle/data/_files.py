@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle.data._memory import allow, free_memory, in_words
 from reshuffle.tables.table import is_number
 
 STANDARD_INPUT = "-"
@@ -30,7 +31,7 @@ class Piped:
     name, suffix = STANDARD_INPUT, ""
 
     def __init__(self) -> None:
-        self.content = sys.stdin.buffer.read()
+        self.content = _Metered(sys.stdin.buffer, str(self)).whole()
 
     def __str__(self) -> str:
         return "standard input"
@@ -55,19 +56,59 @@ def expand(source: str | Path) -> list[Path]:
     return [path] if path.exists() else sorted(file for name in glob(str(path)) if (file := Path(name)).is_file())
 
 
+class _Metered(io.BufferedIOBase):
+    """Bytes of which nobody knows how many will come, refused when there are more than memory has room for."""
+
+    def __init__(self, file: Any, name: str) -> None:
+        self._file, self._name, self._count, self._most = file, name, 0, free_memory()
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> Any:
+        return self.whole() if size is None or size < 0 else self._metered(self._file.read(size))
+
+    def read1(self, size: int = -1, /) -> bytes:
+        return self._metered(self._file.read1(size))
+
+    def tell(self) -> int:
+        return self._count
+
+    def whole(self) -> Any:
+        """All that is left."""
+        content = bytearray()
+        while piece := self.read(1 << 22):
+            content += piece
+        return content
+
+    def _metered(self, piece: bytes) -> bytes:
+        self._count += len(piece)
+        if self._most is not None and self._count > self._most:
+            raise ValueError(
+                f"{self._name} holds more than the {in_words(self._most)} of memory that are free; decompress it to a file first, "
+                f"or {allow(2 * self._most)}"
+            )
+        return piece
+
+
 @contextmanager
 def opened(path: Place) -> Iterator[Any]:
     """The bytes as a file; damage to a compressed one is told with the name and with how far it could be read."""
     if isinstance(path, Piped):
         yield io.BytesIO(path.content)
         return
-    with _OPENERS.get(path.suffix, open)(path, "rb") as file:
+    if path.suffix not in _OPENERS:
+        with open(path, "rb") as plain:
+            yield plain
+        return
+    with _OPENERS[path.suffix](path, "rb") as file:
+        metered = _Metered(file, str(path))
         try:
-            yield file
+            yield metered
         except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, OSError) as error:
-            if path.suffix not in _OPENERS or getattr(error, "errno", None) is not None:
+            if getattr(error, "errno", None) is not None:
                 raise
-            raise ValueError(f"{path} cannot be decompressed after byte {file.tell()} of its content: {error}") from None
+            raise ValueError(f"{path} cannot be decompressed after byte {metered.tell()} of its content: {error}") from None
 
 
 def read_bytes(path: Place) -> Any:

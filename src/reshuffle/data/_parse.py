@@ -86,6 +86,20 @@ def _ends_token(text: Any, i: int) -> Any:
 
 
 @jit()
+def _after_query(text: Any, i: int) -> int:
+    """Where `qid:` and a whole number end that start at i; -1 where something else stands there."""
+    if i + 4 >= text.size or text[i + 1] != 105 or text[i + 2] != 100 or text[i + 3] != 58:
+        return -1
+    i += 4
+    if text[i] == 43 or text[i] == 45:
+        i += 1
+    first = i
+    while i < text.size and 48 <= text[i] <= 57:
+        i += 1
+    return i if i > first and _ends_token(text, i) else -1
+
+
+@jit()
 def _number(text: Any, i: int) -> tuple[float, int, int]:
     """The number that starts at i, where it ends, and how it went."""
     size = text.size
@@ -174,8 +188,9 @@ def parse(text: Any, labels: Any, indptr: Any, indices: Any, values: Any, larges
                     break
                 at = i
                 if text[i] == 113:  # qid:7 says which query a sample belongs to; linear predictors have no use for it
-                    while not _ends_token(text, i):
-                        i += 1
+                    i = _after_query(text, i)
+                    if i < 0:
+                        return row, entry, NO_INDEX, at
                     continue
                 index = 0
                 while i < size and 48 <= text[i] <= 57:

@@ -4,14 +4,14 @@ Labels that lie in a file of their own are named as the target: X.npy with targe
 """
 
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-_DAMAGE = (ValueError, EOFError, OSError, AttributeError, KeyError, zipfile.BadZipFile, zlib.error)
+from reshuffle.data._memory import refuse_too_large
+from reshuffle.records import DAMAGE
 
 
 def read_npy(path: Path, target: str | int | None) -> tuple[Any, Any]:
@@ -21,18 +21,24 @@ def read_npy(path: Path, target: str | int | None) -> tuple[Any, Any]:
 def _npy(path: Path) -> Any:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise ValueError(f"{path} is not a NumPy array file, or not all of one: {error}") from None
 
 
 def read_npz(path: Path, target: str | int | None) -> tuple[Any, Any]:
     names: list[str] = []
     try:
+        with zipfile.ZipFile(path) as members:
+            size = sum(member.file_size for member in members.infolist())
+    except DAMAGE as error:
+        raise ValueError(f"{path} is not a NumPy or SciPy archive, or not all of one: {error}") from None
+    refuse_too_large(f"{path} holds arrays that", size)
+    try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             names = archive.files
             X = sp.load_npz(path) if "format" in names else archive["X"] if "X" in names else None
             y = archive["y"] if "y" in names and target is None else None
-    except _DAMAGE as error:
+    except DAMAGE as error:
         inside = f" (of {', '.join(names)})" if names else ""
         raise ValueError(f"{path} is not a NumPy or SciPy archive, or not all of one{inside}: {error}") from None
     if X is None:

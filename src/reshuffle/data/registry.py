@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from reshuffle.records import write_file
+from reshuffle.records import read_json, write_file
 
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
 _LIBSVM_NOTE = "LIBSVM data collection; see the page of each set for its source and terms"
@@ -28,11 +28,11 @@ class Dataset:
     kind: str  #: "svmlight", "multilabel" (svmlight with several labels a line), "cifar" (binary batches) or "images" (a zip)
     note: str  #: license and origin
     aliases: tuple[str, ...] = ()  #: other names that its file goes by
-    sha256: str | None = None  #: of the download, where known
+    sha256: str | None = None  #: of the download, where its source publishes it
 
 
-def _libsvm(name: str, n: int, d: int, path: str, *aliases: str, kind: str = "svmlight") -> Dataset:
-    return Dataset(name, n, d, f"{LIBSVM}/{path}", kind, _LIBSVM_NOTE, aliases)
+def _libsvm(name: str, n: int, d: int, path: str, *aliases: str, kind: str = "svmlight", sha256: str | None = None) -> Dataset:
+    return Dataset(name, n, d, f"{LIBSVM}/{path}", kind, _LIBSVM_NOTE, aliases, sha256)
 
 
 _CIFAR_NOTE = "Krizhevsky 2009; the training images, 3 x 32 x 32 pixels, one a row, flattened"
@@ -114,6 +114,6 @@ def _added() -> dict[str, str]:
     if not index.is_file():
         return {}
     try:
-        return {str(name): str(path) for name, path in json.loads(index.read_text()).items()}
+        return {str(name): str(path) for name, path in read_json(index.read_bytes()).items()}
     except (ValueError, AttributeError):
         raise ValueError(f"{index} is damaged; delete it and add the datasets again") from None

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.data._files import Place, delimiter_of, kind, opened, text_sample, with_point
+from reshuffle.data._memory import refuse_too_large
+from reshuffle.records import DAMAGE
 from reshuffle.tables import Column, Table, Words
 from reshuffle.tables.frames import arrow, table_of_arrow
 from reshuffle.tables.table import is_number, listed
@@ -274,10 +276,11 @@ def _read_arrow(paths: list[Place], what: str, **options: Any) -> Table:
     tables: list[Any] = []
     notes: list[str] = []
     for path in paths:
-        try:
-            table = read(path, **options)
-        except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"{path} is not a {what} file, or not all of one: {str(error).splitlines()[0]}") from None
+        if what == "parquet":  # whose columns may repeat one value a thousand million times in a few bytes
+            held = _whole(path, what, lambda: import_module("pyarrow.parquet").read_metadata(path))  # noqa: B023 called at once
+            rows, columns = held.num_rows, held.num_columns
+            refuse_too_large(f"{path} holds {rows} x {columns} cells, which", 8 * rows * columns)
+        table = _whole(path, what, lambda: read(path, **options))  # noqa: B023 called at once
         index = [name for name in table.column_names if _INDEX.fullmatch(name)]
         if index:
             notes = [f"left out {listed(index)}, which is the index of a frame"]
@@ -293,6 +296,14 @@ def _read_arrow(paths: list[Place], what: str, **options: Any) -> Table:
     if not whole.num_rows or not whole.num_columns:
         raise ValueError(f"{names_of(paths)} holds no samples")
     return table_of_arrow(whole, names_of(paths), notes)
+
+
+def _whole(path: Place, what: str, read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except (arrow(f"reading {what}").ArrowException, *DAMAGE) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"{path} is not a {what} file, or not all of one: {first}") from None
 
 
 def names_of(paths: Iterable[Any]) -> str:

@@ -26,7 +26,7 @@ from reshuffle.epoch import Epoch
 from reshuffle.losses import LOSSES, Loss, Task, get_loss
 from reshuffle.problem import Problem
 from reshuffle.rows import Rows, as_rows
-from reshuffle.validation import real, unmasked, whole_number
+from reshuffle.validation import real, sound, unmasked, whole_number
 from reshuffle.vectors import Vector
 
 Report = Callable[[Epoch], None]
@@ -115,7 +115,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return loss
 
     def _validated(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
-        X, y = unmasked("X", X), unmasked("y", y)
+        X, y = sound(X), unmasked("y", y)
         if isinstance(X, Rows):
             check_consistent_length(np.empty(X.n), y)
             self._check_width(X, reset)
@@ -140,7 +140,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _problem(self, X: Any, y: Any, loss: Loss, weights: Vector | None) -> Problem:
         if weights is not None:
-            weights = weights * (weights.size / weights.sum())  # mean one, so that alpha keeps its meaning
+            weights = _mean_one(weights)  # so that alpha keeps its meaning
         return Problem(X, y, loss=loss, alpha=self.alpha, sample_weight=weights, fit_intercept=self.fit_intercept)
 
     def _train(self, problem: Problem, columns: Columns, starts: list[Vector] | None) -> list[Trained]:
@@ -213,7 +213,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         if isinstance(X, Rows):
             self._check_width(X, reset=False)
         else:
-            X = validate_data(self, unmasked("X", X), reset=False, accept_sparse="csr", dtype="numeric")
+            X = validate_data(self, sound(X), reset=False, accept_sparse="csr", dtype="numeric")
         if self._of_unit_rows:
             X = as_rows(X).unit_rows()
         if isinstance(X, Rows):
@@ -236,6 +236,15 @@ def counted_rows(X: Any, y: Any, sample_weight: Any) -> Given:
     if kept.size == weights.size:
         return Given(X, y, weights, y, kept)
     return Given(X.take(kept) if isinstance(X, Rows) else X[kept], y[kept], weights[kept], y, kept)
+
+
+def _mean_one(weights: Vector) -> Vector:
+    """Weights of rows that count; divided by a power of two first, for their sum may overflow. None may become zero, as a row of
+    weight zero is one that is not there.
+    """
+    scaled = np.ldexp(weights, -np.frexp(weights.max())[1])
+    normalised: Vector = np.maximum(scaled * (weights.size / scaled.sum()), np.finfo(np.float64).tiny)
+    return normalised
 
 
 def _joined(values: list[float | None]) -> Any:

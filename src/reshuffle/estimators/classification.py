@@ -123,7 +123,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
             if not 0.0 < weight < np.inf:
                 raise ValueError(f"class_weight={weight!r} of class {name!r} must be a positive number; leave its rows out instead")
         factors = np.array([float(self.class_weight.get(name, 1.0)) for name in names])
-        weighted: Vector = own * factors[numbers]
+        scaled = [np.ldexp(values, -np.frexp(values.max())[1]) for values in (own, factors)]  # their products stay finite
+        weighted: Vector = scaled[0] * scaled[1][numbers]
         return weighted
 
     def _points(self) -> list[Vector]:

@@ -1,6 +1,7 @@
 """From a data file to a fitted estimator, and from an estimator to predictions for a data file: what the commands need."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,8 @@ def fit(data: Data, loss: str, scale: str = "none", **parameters: Any) -> Model:
             one.feature_names_in_ = np.array(data.feature_names, dtype=object)
         if data.columns is not None:
             one.columns_ = data.columns
+        if data.zero_based is not None:
+            one.zero_based_ = data.zero_based
     return model  # type: ignore[no-any-return]
 
 
@@ -77,19 +80,28 @@ def quality(model: Model, predicted: Any, y: Any) -> str | None:
 
 
 def load_for(
-    model: Model, source: str | Path | Sequence[str | Path], *, target: str | int | None = None, strict: bool = False
+    model: Model,
+    source: str | Path | Sequence[str | Path],
+    *,
+    target: str | int | None = None,
+    zero_based: bool | None = None,
+    strict: bool = False,
 ) -> Data:
     """Data that a model is to predict, in the form of what it was trained on. Columns of a table are found by their names, and
-    labels by the name they had there, or by `target`; a table need not have any.
+    labels by the name they had there, or by `target`; a table need not have any. Indices of svmlight text count from where they did
+    in training.
     """
+    trained = getattr(model, "zero_based_", None)
+    if None not in (trained, zero_based) and trained != zero_based:
+        raise ValueError(f"zero_based={zero_based}: the model was trained on indices that count from {0 if trained else 1}")
     d = int(model.n_features_in_)
     columns: Columns | None = getattr(model, "columns_", None)
     names = getattr(model, "feature_names_in_", None)
     if columns is None:
         columns = Columns.plain(None if names is None else [str(name) for name in names], d)
-    data = load(source, target=target, strict=strict, columns=columns)
+    data = load(source, target=target, strict=strict, columns=columns, zero_based=trained if zero_based is None else zero_based)
     X, y = rows_for(model, data)
-    return Data(X, y, data.name, data.feature_names, data.columns, data.notes)
+    return replace(data, X=X, y=y)
 
 
 def rows_for(model: Model, data: Data) -> tuple[Any, Any]:

@@ -16,6 +16,7 @@ from reshuffle.optimum.nearest import nearest_minimiser, nearest_where_slopes_ar
 from reshuffle.optimum.solving import LARGEST_HESSIAN, minimise_pieces, minimise_smooth
 from reshuffle.problem import Problem
 from reshuffle.solver.certified.row_span import RowSpan
+from reshuffle.validation import starting_point
 from reshuffle.vectors import Vector
 
 __all__ = ["NoMinimiserError", "Optimum", "measure"]
@@ -42,7 +43,7 @@ class Optimum:
 
 def measure(problem: Problem, x0: ArrayLike | None = None) -> Optimum:
     """Solve the problem and measure what the bounds need, from the starting point x0 (zero if not given)."""
-    start = np.zeros(problem.dimension) if x0 is None else np.asarray(x0, dtype=np.float64)
+    start = starting_point(x0, problem.dimension)
     if problem.smoothness is None:
         return _measure_pieces(problem, start)
     x = _nearest_of_smooth(problem, start)

@@ -51,7 +51,7 @@ def _lbfgs(problem: Problem, start: Vector) -> Vector:
         return problem.objective(x), problem.gradient(x) / scale
 
     options = {"maxiter": 5000, "maxfun": 20000, "maxcor": 30, "ftol": 0.0, "gtol": 1e-14}
-    with one_thread():
+    with one_thread():  # its matrices are tiny: threads only wait for each other
         found = scipy_minimize(value_and_gradient, start * scale, jac=True, method="L-BFGS-B", options=options)
     return np.asarray(found.x, dtype=np.float64) / scale
 

@@ -21,6 +21,7 @@ from reshuffle.orders.prefixes import discrepancy, sketch
 from reshuffle.orders.schemes import SAME, SCHEMES
 from reshuffle.orders.schemes import as_stored as _as_stored
 from reshuffle.orders.streams import generator, permutation
+from reshuffle.validation import row_numbers
 from reshuffle.validation import whole_number as _whole_number
 
 if TYPE_CHECKING:
@@ -76,6 +77,11 @@ class Order:
     given: NDArray[np.int64] | None = None
     iterator: Permutations | None = None  #: where the permutation of each epoch comes from, for "iterator"
 
+    def __post_init__(self) -> None:
+        if self.given is not None:
+            for permutation in np.atleast_2d(self.given):
+                self._checked(permutation)
+
     @property
     def repeatable(self) -> bool:
         """Whether it can be asked for any epoch at any time; an iterator cannot, nor an order that is made while running."""
@@ -112,6 +118,7 @@ class Order:
         """The permutation of an epoch, counted from 0; where the order does not permute, the samples that it visits, in order. An
         iterator gives its next one, whatever the epoch.
         """
+        epoch = _whole_number("epoch", epoch, 0)
         if self.iterator is not None:
             try:
                 return _as_permutation(next(self.iterator), self.n)
@@ -120,12 +127,12 @@ class Order:
         if self.adaptive and epoch > 0:
             raise ValueError(f"order={self.name!r} is made while a run goes on; only its first permutation can be asked for")
         if self.fixed or self.adaptive:
-            return self._first
+            return self._checked(self._first)  # which others hold too, and may have changed
         if self.given is None:
             return self._draw(epoch)
         if epoch >= len(self.given):
             raise ValueError(f"order lists {len(self.given)} permutations; epoch {epoch + 1} needs one more")
-        return self.given[epoch]  # type: ignore[no-any-return]
+        return self._checked(self.given[epoch])
 
     def only(self, epoch: int) -> "Order":
         """The order of one epoch, for all."""
@@ -137,9 +144,11 @@ class Order:
 
     def _draw(self, epoch: int) -> NDArray[np.int64]:
         drawn = self.scheme.draw(self.n, self.seed, epoch)
-        if self.scheme.draw in _OWN:
-            return drawn
-        return _as_permutation(drawn, self.n) if self.permutes else _as_rows(drawn, self.n)  # compiled loops index by it
+        return drawn if self.scheme.draw in _OWN else self._checked(drawn)
+
+    def _checked(self, rows: Any) -> NDArray[np.int64]:
+        """What compiled loops index by."""
+        return _as_permutation(rows, self.n) if self.permutes else row_numbers("what order gave", rows, self.n)
 
 
 def describe(name: str) -> str:
@@ -212,10 +221,3 @@ def _as_permutation(order: Any, n: int) -> NDArray[np.int64]:
     if rows is None or not kernels.is_permutation(rows):
         raise ValueError(f"order is not a permutation: it must hold each of the integers 0..{n - 1} once")
     return rows
-
-
-def _as_rows(order: Any, n: int) -> NDArray[np.int64]:
-    given: NDArray[Any] = np.asarray(order)
-    if given.ndim != 1 or not given.size or given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= n:
-        raise ValueError(f"order gave what is no list of rows: it must hold some of the integers 0..{n - 1}")
-    return np.ascontiguousarray(given, dtype=np.int64)

@@ -260,12 +260,13 @@ class Rows(ABC):
         """A copy of the rows that lies in this order, for epochs that all visit it so; None where that gains nothing."""
         return None
 
-    def weighted(self, scale: Vector, tol: float = 0.0) -> Weighted:
+    def weighted(self, scale: Vector, tol: float = 0.0, *, plain: bool = True) -> Weighted:
         """The rows scale_i a_i, for products in one order after another. Eigenvalues to a relative `tol` will rest on them: where
-        that is enough, a storage that is faster in less than float64 may use it.
+        that is enough, a storage that is faster in less than float64 may use it. Where entries are not `plain`, products of rows
+        that are yet to be scaled could overflow or vanish.
         """
-        few = self.n**2 <= self.entries and self.n <= _LARGEST_GRAM
-        return WeightedGram(self, scale) if few else self._weighted(scale, tol)
+        few = plain and self.n**2 <= self.entries and self.n <= _LARGEST_GRAM
+        return WeightedGram(self, scale) if few else self._weighted(scale, tol if plain else 0.0)
 
     def _weighted(self, scale: Vector, tol: float) -> Weighted:
         return WeightedBlocks(self, scale)

@@ -1,6 +1,7 @@
 """Rows in memory: CSR with 32 or 64 bit indices, and C-ordered dense matrices of any real type, all read where they lie.
 
-`in_memory` is the door: what is not in one of these layouts is converted once, what is not finite is refused with its place.
+`in_memory` is the door: what is not in one of these layouts is converted once, what is not finite is refused with its place, and so
+are sparse arrays that do not fit together (`structure`).
 """
 
 import threading
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from reshuffle.rows import kernels
 from reshuffle.rows.base import DualStep, Integers, Positions, Rows, Step
+from reshuffle.rows.structure import as_csr
 from reshuffle.vectors import Vector
 
 DENSE_TYPES = (np.uint8, np.int8, np.uint16, np.int16, np.float16, np.float32, np.float64)
@@ -41,20 +43,7 @@ def in_memory(X: Any, name: str = "X") -> "MemoryRows":
 
 def unchecked(X: Any, name: str = "X") -> "MemoryRows":
     """The same of a matrix whose numbers are known to be finite."""
-    return SparseRows(_as_csr(X, name)) if sp.issparse(X) else DenseRows(_as_dense(X, name))
-
-
-def _as_csr(X: Any, name: str) -> Any:
-    if X.dtype.kind not in "biuf":
-        raise ValueError(f"{name} has dtype {X.dtype}; use real numbers")
-    if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float64)
-    if X.format != "csr":
-        X = X.tocsr()
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
+    return SparseRows(as_csr(X, name)) if sp.issparse(X) else DenseRows(_as_dense(X, name))
 
 
 def _as_dense(X: Any, name: str) -> Any:
@@ -353,7 +342,8 @@ class SparseRows(MemoryRows):
         indptr, indices, values = self.stored
         block = 1 << 16
         blocks = (values[start : start + block] for start in range(0, values.size, block))
-        single = all(np.array_equal(part.astype(np.float32), part) for part in blocks)
+        with np.errstate(over="ignore"):  # what float32 cannot hold is not equal to it
+            single = all(np.array_equal(part.astype(np.float32), part) for part in blocks)
         kinds = np.dtype(np.uint16) if self.d <= 2**16 else indices.dtype, np.dtype(np.float32 if single else np.float64)
         copy = indptr.nbytes + values.size * sum(kind.itemsize for kind in kinds)
         held = 2 * (copy + self.n * _BYTES_A_ROW_AND_THREAD) + self.n * _BYTES_A_ROW_SHARED

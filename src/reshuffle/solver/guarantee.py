@@ -42,6 +42,8 @@ class Guarantee:
         In the order of a run that has ended nothing is left to chance: its discrepancy is measured, which takes as long as the run.
         An order that was made while running is made again, which takes as long once more.
         """
+        if run.n != problem.n:
+            raise ValueError(f"run visited {run.n} samples and the problem has {problem.n}; pass the problem that was minimised")
         rule, epochs, sum_of_any = run.rule, len(run.history), isinstance(problem, FiniteSum)
         theorems = theorems_for(None if sum_of_any else problem, rule)  # type: ignore[arg-type]
         # A mean over orders says nothing of a run whose orders decided when it ended.

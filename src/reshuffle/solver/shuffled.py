@@ -8,6 +8,7 @@ scatters are copied once into that order, if their storage gains from that.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from reshuffle.solver.certified import Baseline, baseline
 from reshuffle.solver.run import DivergenceError, Run
 from reshuffle.solver.steps import StepSize, choose_steps
 from reshuffle.theory import growth
-from reshuffle.validation import starting_point, whole_number
+from reshuffle.validation import point, starting_point, vector, whole_number
 from reshuffle.vectors import Vector
 
 AVERAGES = ("epoch", "weighted", "last", "suffix")
@@ -130,8 +131,11 @@ def minimize(
     def evaluate(epoch: int) -> tuple[float | None, float | None]:
         if (epoch + 1) % evaluate_every and epoch + 1 < epochs:
             return None, None
-        point = mean.point(x)
-        return problem.objective(point), duality_gap(problem, point, dual)
+        at = mean.point(x)
+        f = problem.objective(at)
+        if not np.isfinite(f):
+            return f, None
+        return f, duality_gap(problem, at, dual if np.isfinite(dual).all() else None)
 
     def relative_gap(record: Epoch) -> float | None:
         if reference is None or record.f is None or record.gap is None:
@@ -154,8 +158,10 @@ def minimize(
         stored = None if saved is None else saved.load()
         if stored is not None:
             arrays, history[:] = stored
-            x[:], dual[:], mean.total, mean.weight = arrays["x"], arrays["dual"], arrays["total"], float(arrays["weight"])
-            sweep.following = arrays.get("following")
+            x[:], mean.total = (point(f"checkpoint: {name}", arrays[name], x.size) for name in ("x", "total"))
+            dual[:] = vector("checkpoint: dual", arrays["dual"], problem.n, "one number for each sample", infinite=True)
+            mean.weight = float(arrays["weight"])
+            sweep.following = replace(rule, given=arrays["following"]).permutation(0) if rule.adaptive else None
         if not (history and reached(history[-1])):
             run_epochs(x, steps, mean, history, lambda epoch, step: sweep.run(epoch, step, x, dual), evaluate, finished)
     return Run(
@@ -243,10 +249,14 @@ def run_epochs(
         began = time.perf_counter()
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is caught below
             advance(epoch, steps[epoch])
-        if not np.isfinite(x).all():
+            mean.add(epoch, steps[epoch], x)
+        if not (np.isfinite(x).all() and np.isfinite(mean.total).all()):
             raise DivergenceError(f"x is not finite after epoch {epoch + 1} with step size {steps[epoch]:g}; use a smaller one")
-        mean.add(epoch, steps[epoch], x)
         spent += time.perf_counter() - began
-        history.append(Epoch(epoch + 1, steps[epoch], *evaluate(epoch), spent))
+        with np.errstate(over="ignore", invalid="ignore"):
+            f, gap = evaluate(epoch)
+        if f is not None and not np.isfinite(f):
+            raise DivergenceError(f"f is not finite after epoch {epoch + 1} with step size {steps[epoch]:g}; use a smaller one")
+        history.append(Epoch(epoch + 1, steps[epoch], f, gap, spent))
         if finished(history[-1]):
             return

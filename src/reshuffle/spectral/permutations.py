@@ -21,7 +21,7 @@ from reshuffle.orders import Order
 from reshuffle.orders.streams import Stream, generator
 from reshuffle.problem import Problem
 from reshuffle.records import settings_of
-from reshuffle.rows import Arranged, batch_starts
+from reshuffle.rows import Arranged, Rows, batch_starts
 from reshuffle.spectral import lanczos
 from reshuffle.spectral.batches import largest_batch
 from reshuffle.spectral.together import top_eigenvalues, upper_bounds
@@ -31,6 +31,7 @@ from reshuffle.vectors import Vector
 # in any order. There the guard is strong, at the price of a product or two.
 _GUARD, _STRONG_GUARD, _MANY_ROWS = 0.01, 0.3, 2000
 _BATCH_GUARD = 0.1
+_PLAIN = 1e-60, 1e60  # of the largest squared norm: outside, squares of products of rows come too near to what a number can hold
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ class Shared:
         self.smooth = smoothness is not None
         self.scale = np.sqrt(smoothness) if smoothness is not None else _not_none(problem, lipschitz)
         self.alpha = problem.alpha if self.smooth else 0.0
-        self.rows = problem.rows.weighted(self.scale, tol)
-        self.squared_norms = self.scale**2 * problem.squared_norms()
+        self.exponent, self.squared_norms = _measured(problem.rows, self.scale)
+        self.rows = problem.rows.weighted(np.ldexp(self.scale, -self.exponent), tol, plain=self.exponent == 0)
         self.largest = float(self.squared_norms.max())
         self.norm, self.residual = 0.0, 0.0
         if self.largest > 0.0:
@@ -84,13 +85,21 @@ class Shared:
             self.mix = lanczos.ritz_vector(apply, g, top) + guard / np.linalg.norm(q) * q
         self.norm, self.residual = top.value, top.residual
 
+    def true(self, value: float) -> float:
+        """A squared norm of the rows as they are, from one of the rows as they are computed with, 2^exponent times smaller."""
+        return float(np.ldexp(value, 2 * self.exponent))
+
     @property
     def largest_sample(self) -> float:
-        return self.largest + self.alpha
+        return self.true(self.largest) + self.alpha
+
+    @property
+    def mean_sample(self) -> float:
+        return self.true(float(self.squared_norms.mean())) + self.alpha
 
     @property
     def full_gradient_constant(self) -> float:
-        return self.norm / self.problem.n + self.alpha
+        return self.true(self.norm / self.problem.n) + self.alpha
 
     def bounds(self, batch_size: int) -> tuple[float, float]:
         """What hat and til are at most in every order. A batch has at most the trace of its largest rows, and no more than all rows
@@ -98,8 +107,8 @@ class Shared:
         """
         n = self.problem.n
         largest = float(np.partition(self.squared_norms, n - batch_size)[n - batch_size :].mean())
-        hat = self.norm / n + self.alpha * theory.ordered_norm_ratio(theory.batches(n, batch_size))
-        return hat, min(largest, self.norm / batch_size) + self.alpha
+        hat = self.true(self.norm / n) + self.alpha * theory.ordered_norm_ratio(theory.batches(n, batch_size))
+        return hat, self.true(min(largest, self.norm / batch_size)) + self.alpha
 
 
 class Permutations:
@@ -149,11 +158,11 @@ class Permutations:
         return self.shared.rows.up(self._profile), self.shared.rows.up(self.shared.mix)  # type: ignore[attr-defined]
 
     def _sample(self, permutation: int, hat: lanczos.TopEigenvalue, til: float, til_residual: float) -> Sample:
-        alpha = self.shared.alpha
+        shared = self.shared
         return Sample(
             permutation,
-            hat.value / (self._m * self._n) + alpha * theory.ordered_norm_ratio(self._m),
-            til / self.batch_size + alpha,
+            shared.true(hat.value / (self._m * self._n)) + shared.alpha * theory.ordered_norm_ratio(self._m),
+            shared.true(til / self.batch_size) + shared.alpha,
             hat.products,
             max(hat.residual, til_residual),
         )
@@ -187,6 +196,29 @@ class Permutations:
             "tol": shared.tol,
             "failure_probability_each": shared.share,
         }
+
+
+def _measured(rows: Rows, scale: Vector) -> tuple[int, Vector]:
+    """An exponent e, and the squared norms of the rows 2^-e scale_i a_i. e is zero unless these, or products of them, would
+    overflow or vanish; scaling by a power of two is exact.
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        plain = scale**2 * rows.squared_norms()
+    if _PLAIN[0] <= plain.max() <= _PLAIN[1]:
+        return 0, plain
+    largest = max(float(np.abs(rows.column_ranges()).max()), float(rows.intercept))
+    if largest == 0.0:
+        return 0, plain
+    inner, outer = int(np.frexp(largest)[1]), int(np.frexp(scale.max())[1])
+    unit, bare = np.full(rows.d, np.ldexp(1.0, -inner)), rows.with_intercept(False)
+    squares = np.concatenate([block.scale_columns(unit).squared_norms() for _, block in bare._blocks()])
+    squares = np.ldexp(scale, -outer) ** 2 * (squares + (np.ldexp(1.0, -2 * inner) if rows.intercept else 0.0))
+    if not -1021 < 2 * (inner + outer) + int(np.frexp(squares.max())[1]) < 1023:
+        raise ValueError(
+            f"X holds entries up to {largest:.1e}, and no number holds the squares of its rows; multiply X by a constant c such as "
+            f"{1.0 / largest:.0e} first: L, Lhat and Ltil then are c^2 times as large"
+        )
+    return inner + outer, squares
 
 
 def _not_none(problem: Problem, asked: bool) -> Vector:

@@ -18,8 +18,16 @@ from reshuffle.vectors import Vector
 
 
 def _statistic(of: Callable[[Vector], Any], array: str, doc: str) -> property:
-    """A statistic of the permutations, under the name that it has for the loss at hand."""
-    return property(lambda self: float(of(getattr(self, array))), doc=doc)
+    """A statistic of the permutations, under the name that it has for the loss at hand. Taken of numbers near one, as sums and
+    squares of others may overflow or vanish, and scaled back, which is exact.
+    """
+
+    def value(self: "Constants") -> float:
+        values: Vector = getattr(self, array)
+        exponent = int(np.frexp(values.max())[1])
+        return float(np.ldexp(of(np.ldexp(values, -exponent)), exponent))
+
+    return property(value, doc=doc)
 
 
 def _std(values: Vector) -> Any:
@@ -160,7 +168,9 @@ class SmoothConstants(Constants):
     @property
     def step_size_limit(self) -> float:
         """The largest step that Theorems 1 and 2 allow for every permutation that was measured."""
-        return formulas.step_size_limit(self.n, self.batch_size, float(np.max(self.hat * self.til)), 1.0)
+        near_one = (np.ldexp(values, -np.frexp(values.max())[1]) for values in (self.hat, self.til))
+        worst = int(np.argmax(np.multiply(*near_one)))
+        return formulas.step_size_limit(self.n, self.batch_size, float(self.hat[worst]), float(self.til[worst]))
 
     @property
     def safe_step_size_limit(self) -> float:
@@ -209,7 +219,7 @@ class LipschitzConstants(Constants):
     @property
     def gbar(self) -> float:
         """The mean of sqrt(Ghat_pi Gtil_pi), which Theorem 3 asks for."""
-        return float(np.mean(np.sqrt(self.hat * self.til)))
+        return float(np.mean([formulas.root_of_product(hat, til) for hat, til in zip(self.hat, self.til, strict=True)]))
 
     @property
     def g_squared_over_ghat(self) -> float:

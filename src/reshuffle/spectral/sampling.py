@@ -165,7 +165,7 @@ def _result(orders: Permutations, samples: list[Sample], requested: int, failure
         products=np.array([s.products for s in samples]),
         residual=np.array([s.residual for s in samples]),
         largest_sample=shared.largest_sample,
-        mean_sample=float(shared.squared_norms.mean()) + shared.alpha,
+        mean_sample=shared.mean_sample,
         full_gradient_constant=shared.full_gradient_constant,
         hat_bound=hat_bound,
         til_bound=til_bound,

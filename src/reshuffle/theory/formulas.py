@@ -13,7 +13,7 @@ A general finite sum has Theorems 4 and 5: Theorems 1 and 2 with the constants o
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
-from math import cbrt, ceil, exp, expm1, inf, log, log1p, pi, sin, sqrt
+from math import cbrt, ceil, exp, expm1, frexp, inf, ldexp, log, log1p, pi, sin, sqrt
 
 Noise = float | Sequence[float]  # the same in every epoch, or one for each
 
@@ -93,13 +93,20 @@ def likely_til(full: float, largest: float, dimension: float, batch_size: int, f
     return float((1.0 + high) * full)
 
 
+def root_of_product(a: float, b: float) -> float:
+    """sqrt(a b), where the product may lie outside of what a number can hold."""
+    (x, p), (y, q) = frexp(a), frexp(b)
+    half, odd = divmod(p + q, 2)
+    return ldexp(sqrt(ldexp(x * y, odd)), half)
+
+
 # --- steps
 
 
 def step_size_limit(n: int, batch_size: int, lhat: float, ltil: float) -> float:
     """The largest step that Theorems 1 and 2 allow (smooth losses): beta / (n sqrt(2 Lhat Ltil))."""
-    product = lhat * ltil
-    return beta(n, batch_size) / (n * sqrt(2.0 * product)) if product > 0.0 else inf
+    root = root_of_product(2.0 * lhat, ltil)
+    return beta(n, batch_size) / (n * root) if root > 0.0 else inf
 
 
 def step_smooth(n: int, batch_size: int, *, epochs: int, lhat: float, ltil: float, distance: float, sigma: float) -> float:
@@ -352,7 +359,15 @@ def tightest_last(
 
 def _fewest(epochs: Callable[[float], float], limit: float) -> tuple[int, float]:
     needed, step = min((epochs(step), step) for step in steps_below(limit))
+    while needed == inf and limit > _SHORTEST:  # eps is so small that all of these were too long
+        limit = steps_below(limit)[-1]
+        needed, step = min((epochs(step), step) for step in steps_below(limit))
+    if needed == inf:
+        raise ValueError("eps is so small that no number of epochs can be promised; use a larger one")
     return max(1, ceil(needed)), step
+
+
+_SHORTEST = 1e-200  # a step whose square is a number still
 
 
 def steps_below(limit: float) -> list[float]:

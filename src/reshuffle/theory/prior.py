@@ -6,7 +6,7 @@ known and taken as one here, logarithms left out. Where its conditions fail it h
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import log, sqrt
+from math import inf, log, sqrt
 
 from reshuffle.theory import formulas
 from reshuffle.theory.facts import Facts
@@ -78,7 +78,7 @@ def _liu(facts: Facts, step: float) -> float:
 
 def _liu_evaluations(facts: Facts, eps: float) -> float:
     steps = (step for step in formulas.steps_below(1.0 / (16.0 * facts.largest)) if _liu(facts, step) < eps)
-    return float(min(facts.distance**2 / (step * (eps - _liu(facts, step))) for step in steps))
+    return float(min((facts.distance**2 / (step * (eps - _liu(facts, step))) for step in steps), default=inf))
 
 
 def _in_L(first: float, rest: Callable[[Facts], float]) -> Callable[[Facts, float], float]:

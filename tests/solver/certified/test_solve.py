@@ -195,7 +195,8 @@ def test_history_counts_up_and_the_callback_sees_it():
     assert [epoch.epoch for epoch in seen] == list(range(1, len(seen) + 1))
     assert seen[-1].gap == found.gap
     gaps = [epoch.gap for epoch in seen if epoch.gap is not None]
-    assert all(b <= a + 1e-14 * found.f for a, b in pairwise(gaps))  # of points that rounding cannot tell apart the last is kept
+    # Of points that rounding cannot tell apart the last is kept, and each dual point has a share of rounding of its own.
+    assert all(b <= a + 1e-12 * found.f for a, b in pairwise(gaps))
 
 
 def test_stops_at_max_iter_with_a_valid_gap():

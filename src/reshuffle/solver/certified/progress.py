@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.duality import lower_bound
+from reshuffle.duality import certified, lower_bound
 from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
 from reshuffle.solver.certified import tuning
@@ -44,7 +44,7 @@ class Solution:
     gap: float  #: f(x) - min f is at most this
     relative_gap: float  #: gap over what x gains on the best constant model
     history: list[Epoch]
-    converged: bool  #: whether relative_gap <= tol
+    converged: bool  #: whether relative_gap <= tol, but for what rounding may hide
 
 
 class Progress:
@@ -81,7 +81,12 @@ class Progress:
 
     @property
     def gap(self) -> float:
+        """As computed, without what rounding may hide: steps go on until this is small enough."""
         return max(self.f - self.bound, 0.0)
+
+    @property
+    def certified_gap(self) -> float:
+        return certified(self.problem, self.x, self.f, self.bound, self.dual)
 
     @property
     def target(self) -> float:
@@ -94,7 +99,7 @@ class Progress:
 
     @property
     def relative_gap(self) -> float:
-        return self.baseline.relative(self.f, self.gap)
+        return self.baseline.relative(self.f, self.certified_gap)
 
     @property
     def converged(self) -> bool:
@@ -155,4 +160,4 @@ class Progress:
         self.history = history
 
     def solution(self) -> Solution:
-        return Solution(self.x, self.dual, self.f, self.gap, self.relative_gap, self.history, self.converged)
+        return Solution(self.x, self.dual, self.f, self.certified_gap, self.relative_gap, self.history, self.converged)
