@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 DOCS := .venv/.docs
 
-.PHONY: demo test lint types tests oldest bench docs clean help
+.PHONY: demo test lint types tests oldest bench fuzz docs clean help
 
 demo: $(STAMP)  ## constants, a run with its guarantee, a plan and a report, on real data that ships with scikit-learn
 	$(BIN)/python examples/quickstart.py
@@ -32,6 +32,9 @@ bench: $(STAMP)  ## ratios against peers; each prints one JSON object
 	$(BIN)/python benchmarks/time_to_gap.py
 	$(BIN)/python benchmarks/orders.py
 	$(BIN)/python benchmarks/plan.py
+
+fuzz: $(STAMP)  ## damaged files, wrong arguments and killed runs, SECONDS=3600 of each kind; prints one JSON object
+	$(BIN)/python benchmarks/fuzz.py --seconds $(or $(SECONDS),3600)
 
 docs: $(DOCS)  ## the site, in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

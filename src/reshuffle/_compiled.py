@@ -1,5 +1,10 @@
-"""How this package compiles: nogil, and cached on disk where a cache folder can be written, without a cache elsewhere."""
+"""How this package compiles: nogil, and cached on disk where a cache folder can be written, without a cache elsewhere.
 
+With RESHUFFLE_CHECKED=1 in the environment every index is compared with the bounds of its array, and one that lies outside is an
+IndexError: several times slower, compiled anew in every process, and meant for tests of the kernels.
+"""
+
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +16,15 @@ from numba.extending import intrinsic, typeof_impl
 
 Kernel = Callable[..., Any]
 
+CHECKED = os.environ.get("RESHUFFLE_CHECKED") == "1"
+
 
 def jit(**options: Any) -> Callable[[Kernel], Kernel]:
     """``numba.njit`` for a kernel: releases the GIL, keeps its machine code between processes."""
 
     def decorate(function: Kernel) -> Kernel:
+        if CHECKED:  # no cache: it would not tell checked code from the other
+            return numba.njit(function, nogil=True, boundscheck=True, **options)  # type: ignore[no-any-return]
         try:
             return numba.njit(function, nogil=True, cache=True, **options)  # type: ignore[no-any-return]
         except RuntimeError:  # numba found no folder to cache in

@@ -26,7 +26,7 @@ from reshuffle.estimators import (
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import LOSSES, Multinomial, get_loss
-from reshuffle.records import checksum, read_json, write_file
+from reshuffle.records import checksum, in_short, read_json, write_file
 from reshuffle.scaling import Scaling
 from reshuffle.tables import Columns
 
@@ -86,7 +86,7 @@ def load(path: str | Path) -> Model:
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no model file {str(path)!r}; `reshuffle fit ... --out {path}` writes one") from None
     except ValueError as error:
-        raise ValueError(f"{path} is not a model of reshuffle, or not all of one: {error}") from None
+        raise ValueError(f"{path} is not a model of reshuffle, or not all of one: {in_short(error)}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{path} is not a model of reshuffle; `reshuffle fit` writes one")
     version = content.get("format_version")
@@ -100,8 +100,7 @@ def load(path: str | Path) -> Model:
             raise ValueError("its content is not what its checksum says; fit it again, or bring back a copy")
         return _model(content)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
-        what = f"{error} is missing" if isinstance(error, KeyError) else error
-        raise ValueError(f"{path} is damaged: {what}") from None
+        raise ValueError(f"{path} is damaged: {in_short(error)}") from None
 
 
 def _parameters(model: Model) -> dict[str, Any]:

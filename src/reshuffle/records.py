@@ -52,6 +52,13 @@ DAMAGE: Any = (
     tokenize.TokenError,
 )
 _CHECK, _DIGITS = "checksum", 16
+_SHOWN = 200  # characters of what another library says
+
+
+def in_short(error: BaseException) -> str:
+    """What a library says of a damaged file, which may hold much of the file, as part of one line."""
+    words = " ".join((f"{error} is missing" if isinstance(error, KeyError) else str(error)).split()) or type(error).__name__
+    return words if len(words) <= _SHOWN else f"{words[:_SHOWN]}..."
 
 
 def check_output(path: str | Path, name: str = "output") -> None:
@@ -261,9 +268,8 @@ class Checkpoint:
             found, history = dict(read_json(str(arrays.pop("settings")))), read_json(str(arrays.pop("history")))
             epochs = [Epoch(**entry) for entry in history]
         except DAMAGE as error:
-            what = f"{error} is missing" if isinstance(error, KeyError) else error
             raise ValueError(
-                f"checkpoint={str(self.path)!r} exists and is no checkpoint of reshuffle, or a damaged one: {what}; "
+                f"checkpoint={str(self.path)!r} exists and is no checkpoint of reshuffle, or a damaged one: {in_short(error)}; "
                 "choose another file, or delete it to begin anew"
             ) from None
         refuse_other_settings("checkpoint", self.path, found, json.loads(self.settings))

@@ -98,11 +98,14 @@ def _numbers_of_frame(X: Any) -> NDArray[Any] | None:
 def vector(name: str, values: Any, size: int, meaning: str, *, infinite: bool = False) -> Vector:
     """`size` numbers, as compiled loops take them; `meaning` says what they are."""
     try:
-        found = np.ascontiguousarray(real(name, values), dtype=np.float64)
+        given: NDArray[Any] = np.asarray(real(name, values))
+        if given.dtype.kind not in "biufO":
+            raise TypeError(f"it has dtype {given.dtype}")
+        found = np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} is not a list of numbers: {error}") from None
-    if np.shape(values) != (size,):
-        raise ValueError(f"{name} has shape {np.shape(values)}; this problem takes ({size},), {meaning}")
+    if given.shape != (size,):
+        raise ValueError(f"{name} has shape {given.shape}; this problem takes ({size},), {meaning}")
     usable = ~np.isnan(found) if infinite else np.isfinite(found)
     if not usable.all():
         place = int(np.argmin(usable))

@@ -3,6 +3,7 @@
 Labels that lie in a file of their own are named as the target: X.npy with target="y.npy".
 """
 
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from reshuffle.data._memory import refuse_too_large
-from reshuffle.records import DAMAGE
+from reshuffle.records import DAMAGE, in_short
 
 
 def read_npy(path: Path, target: str | int | None) -> tuple[Any, Any]:
@@ -20,9 +21,11 @@ def read_npy(path: Path, target: str | int | None) -> tuple[Any, Any]:
 
 def _npy(path: Path) -> Any:
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Reading `.npy` or `.npz` file required additional header parsing")  # of Python 2
+            return np.load(path, mmap_mode="r", allow_pickle=False)
     except DAMAGE as error:
-        raise ValueError(f"{path} is not a NumPy array file, or not all of one: {error}") from None
+        raise ValueError(f"{path} is not a NumPy array file, or not all of one: {in_short(error)}") from None
 
 
 def read_npz(path: Path, target: str | int | None) -> tuple[Any, Any]:
@@ -31,7 +34,7 @@ def read_npz(path: Path, target: str | int | None) -> tuple[Any, Any]:
         with zipfile.ZipFile(path) as members:
             size = sum(member.file_size for member in members.infolist())
     except DAMAGE as error:
-        raise ValueError(f"{path} is not a NumPy or SciPy archive, or not all of one: {error}") from None
+        raise ValueError(f"{path} is not a NumPy or SciPy archive, or not all of one: {in_short(error)}") from None
     refuse_too_large(f"{path} holds arrays that", size)
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -40,7 +43,7 @@ def read_npz(path: Path, target: str | int | None) -> tuple[Any, Any]:
             y = archive["y"] if "y" in names and target is None else None
     except DAMAGE as error:
         inside = f" (of {', '.join(names)})" if names else ""
-        raise ValueError(f"{path} is not a NumPy or SciPy archive, or not all of one{inside}: {error}") from None
+        raise ValueError(f"{path} is not a NumPy or SciPy archive, or not all of one{inside}: {in_short(error)}") from None
     if X is None:
         held = ", ".join(names) or "nothing"
         raise ValueError(f"{path} holds {held}; save a sparse matrix with scipy.sparse.save_npz, or arrays X and y")

@@ -23,7 +23,7 @@ import numpy as np
 from reshuffle.data._files import read_bytes
 from reshuffle.data._memory import refuse_too_large
 from reshuffle.data.registry import Dataset, cache_folder, check_shape
-from reshuffle.records import DAMAGE, read_json, write_file
+from reshuffle.records import DAMAGE, in_short, read_json, write_file
 
 _SUMS = "sums.json"
 
@@ -44,7 +44,7 @@ def fetch(dataset: Dataset, *, progress: bool = False, say: Callable[[str], None
             told = _verified(dataset, found)
             made = _MAKERS[dataset.kind](download, Path(work) / final.name)
         except (*DAMAGE, tarfile.TarError) as error:
-            raise OSError(f"{dataset.name} could not be fetched from {dataset.url}: {error}; nothing was kept") from error
+            raise OSError(f"{dataset.name} could not be fetched from {dataset.url}: {in_short(error)}; nothing was kept") from error
         check_shape(dataset, made, f"what {dataset.url} holds")
         os.replace(Path(work) / final.name, final)
     write_file(folder / _SUMS, json.dumps({**_sums(), dataset.url: found}, indent=1))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from reshuffle.data._files import Place, delimiter_of, kind, opened, text_sample, with_point
 from reshuffle.data._memory import refuse_too_large
-from reshuffle.records import DAMAGE
+from reshuffle.records import DAMAGE, in_short
 from reshuffle.tables import Column, Table, Words
 from reshuffle.tables.frames import arrow, table_of_arrow
 from reshuffle.tables.table import is_number, listed
@@ -302,8 +302,7 @@ def _whole(path: Place, what: str, read: Callable[[], Any]) -> Any:
     try:
         return read()
     except (arrow(f"reading {what}").ArrowException, *DAMAGE) as error:
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"{path} is not a {what} file, or not all of one: {first}") from None
+        raise ValueError(f"{path} is not a {what} file, or not all of one: {in_short(error)}") from None
 
 
 def names_of(paths: Iterable[Any]) -> str:
