@@ -40,7 +40,8 @@ def test_it_is_asked_where_the_labels_leave_it_open(y, complaint):
 
 
 def test_of_several_classes_the_largest_stands_against_the_rest():
-    y, told = largest_against_rest(np.array([3.0, 1.0, 2.0, 3.0, 1.0, 3.0]))
+    y, label, told = largest_against_rest(np.array([3.0, 1.0, 2.0, 3.0, 1.0, 3.0]))
     assert y.tolist() == ["3", "the rest", "the rest", "3", "the rest", "3"]
+    assert label == 3.0
     assert told == "of 3 classes this is the largest, 3, against the rest: 3 of 6 rows"
     assert largest_against_rest(np.array(["b", "a", "c"]))[0].tolist() == ["the rest", "a", "the rest"]  # the first of equals

@@ -52,17 +52,18 @@ def loss_for(y: Any, name: str) -> tuple[str, str]:
     return "logistic", f"the labels are {count} classes"
 
 
-def largest_against_rest(y: Any) -> tuple[Any, str]:
-    """Labels of the largest of several classes against the rest, and in words which that is. All classes share the data, and so the
-    constants; one of them is enough to choose a batch size and a step by.
+def largest_against_rest(y: Any) -> tuple[Any, Any, str]:
+    """Labels of the largest of several classes against the rest, that class, and in words which it is. All classes share the data,
+    and so the constants; one of them is enough to choose a batch size and a step by.
     """
     import numpy as np
 
     labels, counts = np.unique(y, return_counts=True)
     largest = int(np.argmax(counts))
-    name = _short(labels.tolist()[largest])
+    label = labels.tolist()[largest]
+    name = _short(label)
     told = f"of {labels.size} classes this is the largest, {name}, against the rest: {counts[largest]} of {y.size} rows"
-    return np.where(y == labels[largest], name, _REST), told
+    return np.where(y == labels[largest], name, _REST), label, told
 
 
 def _short(label: Any) -> str:

@@ -82,6 +82,8 @@ class Plan:
     d: int  #: features
     loss: str  #: as text, with its parameter
     alpha: float
+    fit_intercept: bool
+    scale: str  #: what was done to the data: see `rs.scale`
     eps: float  #: the gap f - min f to reach
     gain: float  #: what there is to gain: f of the best constant prediction - min f
     advice: Advice | None  #: what to do, measured; None where training starts at a minimum
@@ -109,6 +111,17 @@ class Plan:
         """Every number, ready for JSON: what is not finite becomes None."""
         advice = None if self.advice is None else self.advice.to_dict()
         return {name: finite(value) for name, value in {**asdict(self), "advice": advice}.items()}
+
+    def code_for(self, library: str, read: str = "X, y = ...  # your data; labels of two classes as -1 and 1\n") -> str:
+        """The advice as code to paste, for "torch", "sklearn" or "reshuffle"; `read` is code that makes X and y, as they are before
+        scaling.
+        """
+        from reshuffle.snippets import snippet
+
+        if self.advice is None:
+            raise ValueError("there is no code to write: x = 0, where training starts, is already a minimum")
+        facts: dict[str, Any] = {name: getattr(self, name) for name in ("loss", "alpha", "fit_intercept", "scale", "advice")}
+        return snippet(library, read=read, **facts)
 
     def __str__(self) -> str:
         lines = [*self._advised(), *self._promised(), *self._shuffling()]
@@ -315,6 +328,8 @@ def plan_from(found: Survey, *, eps: float, feature_names: Sequence[str] | None 
         d=problem.d,
         loss=str(problem.loss),
         alpha=problem.alpha,
+        fit_intercept=problem.fit_intercept,
+        scale="none" if problem.scaling is None else problem.scaling.kind,
         eps=eps,
         gain=gain_of(problem, found.optimum),
         advice=advice,

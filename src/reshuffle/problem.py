@@ -79,7 +79,7 @@ class Problem:
         names = ("y", "loss", "alpha", "fit_intercept")
         other = Problem(**{"X": self.rows, **{name: getattr(self, name) for name in names}, **changes})
         if "sample_weight" not in changes:
-            other.sample_weight = row_weights(self.sample_weight, other.n)
+            other = other.reweighted(self.sample_weight)
         if isinstance(changes.get("X", self.rows), Rows):  # rows have no names, and those of others are not ours to know
             other.feature_names = self.feature_names if other.d == self.d else None
             other.scaling = self.scaling
@@ -90,7 +90,7 @@ class Problem:
         different parts of the data share it. n counts them, and f is as if they were not there if the weights have mean one.
         """
         other = copy.copy(self)
-        other.sample_weight = row_weights(sample_weight, self.n)
+        object.__setattr__(other, "sample_weight", row_weights(sample_weight, self.n))
         return other
 
     def take(self, rows: NDArray[np.integer[Any]]) -> "Problem":

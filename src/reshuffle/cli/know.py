@@ -13,6 +13,7 @@ from reshuffle.cli.options import (
     AsJson,
     Base,
     BatchSize,
+    CodeFor,
     Eps,
     FailureProbability,
     Features,
@@ -57,7 +58,7 @@ def constants(
     from reshuffle.orders import make_order
 
     source = reading.Source(path, target, features, zero_based, strict)
-    problem, _, scaling = source.problem(loss, alpha, intercept, scale)
+    problem, _, scaling, _ = source.problem(loss, alpha, intercept, scale)
     total = make_order(order, problem.n, seed).count or permutations
     options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
     with console.progress("permutations", "count", total) as update, console.plain_warnings():
@@ -85,13 +86,21 @@ def plan(
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
+    code_for: CodeFor = None,
     as_json: AsJson = False,
 ) -> None:
     """How to train on this data: batch size, step size, order and epochs that were measured here, and what is promised."""
+    from reshuffle.snippets import check_library
+
+    if code_for is not None:
+        check_library(code_for, as_json)
     source = reading.Source(path, target, features, zero_based, strict)
-    problem, data, scaling = source.problem(loss, alpha, intercept, scale)
+    problem, data, scaling, positive = source.problem(loss, alpha, intercept, scale)
     with console.plain_warnings():
         result = reshuffle.plan(problem, eps=eps, tol=tol, permutations=permutations, seed=seed, feature_names=data.feature_names)
+    if code_for is not None:
+        print(result.code_for(code_for, source.code(positive)), end="")
+        return
     console.show(result if as_json else f"scale        {scaling.in_words}\n{result}", as_json, scaling=scaling.choice)
 
 
@@ -120,7 +129,7 @@ def report(
     source.refuse(output, "output")
     known = "squared" if loss == AUTO else loss  # labels ask for no loss that could be refused
     check_before_work(output, eps=eps, tol=tol, loss=known, alpha=alpha, permutations=permutations, seed=seed)
-    problem, data, scaling = source.problem(loss, alpha, intercept, scale)
+    problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale)
     asked: dict[str, Any] = {
         "eps": eps,
         "tol": tol,
@@ -175,7 +184,7 @@ def order(
         require()
         check_output(output)
         source.refuse(output, "output")
-    problem, data, scaling = source.problem(loss, alpha, intercept, scale)
+    problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale)
     asked: dict[str, Any] = {"batch_size": batch_size, "eps": eps, "measure": measure, "seed": seed}
     asked |= {"schemes": scheme or (), "smallest": smallest or (), "within": within, "sweep": output is not None}
     with console.progress("optimum", "stages") as update, console.plain_warnings():

@@ -24,6 +24,12 @@ def _orders() -> Iterable[str]:
     return [f"{name}:" if isinstance(entry, Family) else name for name, entry in SCHEMES.items()] + ["file"]
 
 
+def _libraries() -> Iterable[str]:
+    from reshuffle.snippets import TARGETS
+
+    return TARGETS
+
+
 def _datasets() -> Iterable[str]:
     from reshuffle.data.registry import DATASETS
 
@@ -88,6 +94,12 @@ Base = Annotated[
     bool | None,
     typer.Option(
         "--zero-based/--one-based", help="svmlight: from where indices count.  [default: guessed, with a line that says so]"
+    ),
+]
+CodeFor = Annotated[
+    str | None,
+    typer.Option(
+        "--for", help="Print the advice as code to paste: torch, sklearn or reshuffle.", autocompletion=_one_of(_libraries)
     ),
 ]
 Permutations = Annotated[int, typer.Option(help="How many random permutations to measure.")]

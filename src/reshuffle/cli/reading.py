@@ -2,11 +2,20 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import reshuffle
 from reshuffle.cli import console
 from reshuffle.defaults import ALPHA, AUTO
+
+
+class Posed(NamedTuple):
+    """A problem that a command poses."""
+
+    problem: Any
+    data: Any  #: that it is about, as the file has it
+    scaling: Any  #: what was done to that
+    positive: Any  #: the class that counts as 1; None where there are none
 
 
 @dataclass(frozen=True)
@@ -40,10 +49,15 @@ class Source:
             console.say(note)
         return data
 
-    def problem(self, loss: str, alpha: float, intercept: bool, scale: str) -> tuple[Any, Any, Any]:
-        """The problem, the data that it is about as the file has it, and how that was scaled; of several classes, the largest
-        against the rest.
-        """
+    def code(self, positive: Any) -> str:
+        """Python that reads X and y as `problem` does; `positive` is the class that is told from the rest, if there are classes."""
+        from reshuffle.snippets import reading
+
+        options = {"target": self.target, "n_features": self.features, "zero_based": self.zero_based, "strict": self.strict}
+        return reading(self.path, options, positive)
+
+    def problem(self, loss: str, alpha: float, intercept: bool, scale: str) -> Posed:
+        """Of several classes, the largest against the rest."""
         import numpy as np
 
         from reshuffle.defaults import largest_against_rest
@@ -53,15 +67,19 @@ class Source:
         check_kind(scale, "--scale")
         data = self.load()
         loss = loss_of(loss, data)
-        if get_loss(loss).task == "classification" and data.y is not None and np.unique(data.y).size > 2:
-            y, told = largest_against_rest(data.y)
-            data = replace(data, y=y)
-            console.say(told)
+        positive = None
+        if get_loss(loss).task == "classification" and data.y is not None:
+            classes = np.unique(data.y).tolist()
+            positive = classes[-1]
+            if len(classes) > 2:
+                y, positive, told = largest_against_rest(data.y)
+                data = replace(data, y=y)
+                console.say(told)
         y = None if loss == "unit" else data.y
         problem = reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, fit_intercept=intercept)
         scaling = reshuffle.scale(problem, scale)  # the same in all commands, whatever their seed
         tell(scaling)
-        return scaling.apply(problem), data, scaling
+        return Posed(scaling.apply(problem), data, scaling, positive)
 
 
 def tell(scaling: Any) -> None:
