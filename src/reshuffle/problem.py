@@ -103,7 +103,7 @@ class Problem:
 
     @property
     def X(self) -> Any:
-        """The matrix, where the rows are in memory."""
+        """The matrix, where the rows are in memory; of centred rows, before the centre is taken away."""
         return self.rows.matrix  # type: ignore[attr-defined]
 
     @property

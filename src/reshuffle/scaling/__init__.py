@@ -27,7 +27,7 @@ _TINY = 2.0**-500  # a column of smaller numbers is left as it is: its coefficie
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """What is done to X, learnt from some data and applied to any. Of a column that is constant the size is 1."""
+    """What is done to X, learnt from some data and applied to any. A column without a size of its own has size 1."""
 
     kind: str  #: "none", "maxabs", "std" or "rows"
     centre: Vector | None = None  #: of every column, in its own units, taken away before it is divided by its size
