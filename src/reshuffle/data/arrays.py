@@ -38,7 +38,7 @@ def read_npz(path: Path, target: str | int | None) -> tuple[Any, Any]:
     refuse_too_large(f"{path} holds arrays that", size)
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            names = archive.files
+            names = [name if name.isprintable() else ascii(name) for name in archive.files]
             X = sp.load_npz(path) if "format" in names else archive["X"] if "X" in names else None
             y = archive["y"] if "y" in names and target is None else None
     except DAMAGE as error:

@@ -280,7 +280,7 @@ def _read_arrow(paths: list[Place], what: str, **options: Any) -> Table:
             held = _whole(path, what, lambda: import_module("pyarrow.parquet").read_metadata(path))  # noqa: B023 called at once
             rows, columns = held.num_rows, held.num_columns
             refuse_too_large(f"{path} holds {rows} x {columns} cells, which", 8 * rows * columns)
-        table = _whole(path, what, lambda: read(path, **options))  # noqa: B023 called at once
+        table = _whole(path, what, lambda: _named(read(path, **options)))  # noqa: B023 called at once
         index = [name for name in table.column_names if _INDEX.fullmatch(name)]
         if index:
             notes = [f"left out {listed(index)}, which is the index of a frame"]
@@ -296,6 +296,12 @@ def _read_arrow(paths: list[Place], what: str, **options: Any) -> Table:
     if not whole.num_rows or not whole.num_columns:
         raise ValueError(f"{names_of(paths)} holds no samples")
     return table_of_arrow(whole, names_of(paths), notes)
+
+
+def _named(table: Any) -> Any:
+    """The same, after a look at its names, which may be no text."""
+    table.column_names  # noqa: B018
+    return table
 
 
 def _whole(path: Place, what: str, read: Callable[[], Any]) -> Any:
