@@ -24,11 +24,13 @@ print(f"--- scaled: {scaling.in_words}\n{scaling.reason}\n")
 
 plan = rs.plan(problem)
 print(f"--- plan\n{plan}\n")
+advice = plan.advice
+assert advice is not None  # as it would be if training started at a minimum
 
 # %%
 # **The plan followed.** The run reaches what the plan says, and certifies how far from the minimum it can be at most.
 
-run = rs.minimize(problem, **plan.advice.arguments)
+run = rs.minimize(problem, **advice.arguments)
 for epoch in run.history:
     print(epoch)
 print(f"{run}\n")
@@ -37,7 +39,7 @@ print(f"{run}\n")
 # **What the theory sees.** Lhat and Ltil are measured over 100 random orders; the step that they allow stands beside the one that
 # knows the largest sample only.
 
-c = rs.constants(problem, batch_size=plan.advice.batch_size, permutations=100, seed=0)
+c = rs.constants(problem, batch_size=advice.batch_size, permutations=100, seed=0)
 textbook = rs.theory.step_size_limit(c.n, c.batch_size, c.L, c.L)
 print(f"--- constants\n{c}\n             {c.step_size_limit / textbook:.1f} times the step that L alone would allow\n")
 

@@ -180,12 +180,12 @@ def test_of_several_classes_the_largest_is_told_apart_from_the_rest(called):
     data = rs.load("iris")
     told = "reshuffle: of 3 classes this is the largest, 0, against the rest: 50 of 150 rows\n"
     printed, said = called("run", "iris", "--epochs", 2, "--no-bound", "--json")
-    assert said.endswith(told)
+    assert told in said
     problem = rs.Problem(data.X, np.where(data.y == 0, -1.0, 1.0), alpha=1e-4, fit_intercept=True)
     assert json.loads(printed)["x"] == rs.minimize(problem, epochs=2).x.tolist()
     printed, said = called("plan", "iris", "--tol", 0.1)
-    assert said.endswith(told)
-    assert printed.startswith("do           ")
+    assert told in said
+    assert printed.splitlines()[1].startswith("do           ")
 
 
 def untimed(plan):

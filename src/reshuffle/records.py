@@ -55,10 +55,10 @@ _CHECK, _DIGITS = "checksum", 16
 _SHOWN = 200  # characters of what another library says
 
 
-def in_short(error: BaseException) -> str:
+def in_short(error: BaseException, most: int = _SHOWN) -> str:
     """What a library says of a damaged file, which may hold much of the file, as part of one line."""
     words = " ".join((f"{error} is missing" if isinstance(error, KeyError) else str(error)).split()) or type(error).__name__
-    return words if len(words) <= _SHOWN else f"{words[:_SHOWN]}..."
+    return words if len(words) <= most else f"{words[:most]}..."
 
 
 def check_output(path: str | Path, name: str = "output") -> None:

@@ -21,6 +21,7 @@ _IN_TORCH = {
     "huber": "torch.nn.functional.huber_loss(z, y, reduction='none', delta={parameter})",
     "absolute": "torch.abs(z - y)",
     "epsilon_insensitive": "torch.relu(torch.abs(z - y) - {parameter})",
+    "quantile": "torch.maximum({parameter} * (y - z), ({parameter} - 1) * (y - z))",
 }
 #: The estimator's name, and its arguments for the loss.
 _IN_SKLEARN = {

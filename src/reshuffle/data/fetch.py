@@ -44,7 +44,9 @@ def fetch(dataset: Dataset, *, progress: bool = False, say: Callable[[str], None
             told = _verified(dataset, found)
             made = _MAKERS[dataset.kind](download, Path(work) / final.name)
         except (*DAMAGE, tarfile.TarError) as error:
-            raise OSError(f"{dataset.name} could not be fetched from {dataset.url}: {in_short(error)}; nothing was kept") from error
+            raise OSError(
+                f"{dataset.name} could not be fetched from {dataset.url}: {in_short(error, 1000)}; nothing was kept"
+            ) from error
         check_shape(dataset, made, f"what {dataset.url} holds")
         os.replace(Path(work) / final.name, final)
     write_file(folder / _SUMS, json.dumps({**_sums(), dataset.url: found}, indent=1))

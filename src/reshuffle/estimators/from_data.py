@@ -28,7 +28,7 @@ def fit(data: Data, loss: str, scale: str = "none", **parameters: Any) -> Model:
     there are `alphas`. `columns_` says how a table became X, and `scaling_` how that was scaled: the certificate is that of the
     scaled problem, the coefficients are in the units of the file.
     """
-    choose, classes = "alphas" in parameters, get_loss(loss).task == "classification"
+    choose, classes = "alphas" in parameters, get_loss(loss).task != "regression"
     kinds: Any = (CertifiedClassifier, CertifiedClassifierCV) if classes else (CertifiedRegressor, CertifiedRegressorCV)
     model: Any = kinds[choose](loss, **parameters)
     model._checked_loss()

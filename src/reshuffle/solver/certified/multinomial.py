@@ -144,6 +144,25 @@ class JointProgress(Progress):
         super().__init__(joint.one, x, joint.baseline(), tol=tol, max_iter=max_iter, small=small, callback=callback)
         self._joint = joint
 
+    @property
+    def certified_gap(self) -> float:
+        """With what rounding may hide, as `duality.rounding` counts it: a loss changes by at most twice the largest change of a
+        margin, and the entropies of a sample by at most log K.
+        """
+        one, u = self._joint.one, np.abs(self._joint.split(self.dual))
+        n, w, alpha = one.n, one.sample_weight, one.alpha
+        terms = 2.0**-52 * (max(n, one.d) + 16)
+        square = self._square_of_coefficients(self.x)
+        reach = one.lengths * float(np.linalg.norm(self._joint.split(self.x), axis=1).max(initial=0.0))
+        of_f = terms * (abs(self.f) + 2.0 * float(w @ reach) / n + alpha * square)
+        off = terms * float(((w * one.lengths) * u).sum()) / n
+        pull = alpha * float(np.sqrt(square)) + float(np.sqrt(2.0 * alpha * self.gap)) + off
+        of_dual = terms * float(w.sum()) / n * np.log(len(u)) + off * (2.0 * pull + off) / alpha
+        if one.fit_intercept:
+            imbalance = float(np.abs(self._joint.split(self.dual) @ w).sum()) + 2.0 * terms * float((w * u).sum())
+            of_dual += imbalance / n * 10.0 * (1.0 + float(reach.max()))
+        return self.gap + of_f + float(of_dual)
+
     def _square_of_coefficients(self, x: Vector) -> float:
         coefficients = self._joint.coefficients(x).ravel()
         return float(dot(coefficients, coefficients))

@@ -261,7 +261,7 @@ def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vec
         if losses.exact:
             care = 1.0 if length < tuning.CARE_BELOW else tuning.CARE_FADES * care if length == 1.0 else care
         decrease = before.f - here.f
-        if abs(decrease + 0.5 * slope) > tuning.KEEP_IF * abs(slope):
+        if progress.small or abs(decrease + 0.5 * slope) > tuning.KEEP_IF * abs(slope):  # small data asks for steps that are exact
             batch.forget()
         if final:
             f = here.f if losses.exact else progress.problem.objective_at(here.z, here.x)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,11 @@ class Progress:
         return other
 
     @property
+    def small(self) -> bool:
+        """Data on which x is worked out to rounding, as that costs next to nothing."""
+        return self._small
+
+    @property
     def gap(self) -> float:
         """As computed, without what rounding may hide: steps go on until this is small enough."""
         return max(self.f - self.bound, 0.0)
@@ -143,9 +148,12 @@ class Progress:
         now = time.perf_counter()
         self._evaluating += now - began
         self.history.append(Epoch(len(self.history) + 1, None, self.f, gap, now - self._began - self._evaluating))
+        finished = self.finished
+        if finished and gap is not None:  # what rounding may hide is worked out once: it takes as long as a short pass
+            self.history[-1] = replace(self.history[-1], gap=self.certified_gap)
         if self._callback is not None:
             self._callback(self.history[-1])
-        return self.finished
+        return finished
 
     def bound_by(self, dual: Vector, pull: Vector | None = None) -> None:
         """Dual values that may prove a better bound."""
