@@ -25,6 +25,10 @@ _SVMLIGHT = re.compile(r"[-+.\deE]+(\s+(qid|\d+):\S+)*\s*(#.*)?")
 _SAMPLE = 1 << 16
 
 
+class TooLargeError(ValueError):
+    """A file that holds more than there is memory for."""
+
+
 class Piped:
     """What came through a pipe: like a path, but read once and kept."""
 
@@ -84,7 +88,7 @@ class _Metered(io.BufferedIOBase):
     def _metered(self, piece: bytes) -> bytes:
         self._count += len(piece)
         if self._most is not None and self._count > self._most:
-            raise ValueError(
+            raise TooLargeError(
                 f"{self._name} holds more than the {in_words(self._most)} of memory that are free; decompress it to a file first, "
                 f"or {allow(2 * self._most)}"
             )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.data._files import Place, delimiter_of, kind, opened, text_sample, with_point
+from reshuffle.data._files import Place, TooLargeError, delimiter_of, kind, opened, text_sample, with_point
 from reshuffle.data._memory import refuse_too_large
 from reshuffle.records import DAMAGE, in_short
 from reshuffle.tables import Column, Table, Words
@@ -149,6 +149,8 @@ class _Form:
                 warnings.filterwarnings("ignore", "loadtxt: input contained no data")
                 form: dict[str, Any] = {"delimiter": self.delimiter, "quotechar": '"', "comments": None, "ndmin": 2}
                 found = np.loadtxt(text, **form, skiprows=int(self.header))
+        except TooLargeError:
+            raise
         except ValueError:
             return None
         return found if found.shape[1] == self.width and not (np.abs(found) >= _LARGEST_EXACT).any() else None
