@@ -10,7 +10,7 @@ class Epoch:
     epoch: int  #: counted from 1
     step: float | None  #: None for a solver without one
     f: float | None  #: the objective
-    gap: float | None  #: certified: f - min f is at most this
+    gap: float | None  #: certified: f - min f is at most this; what rounding may hide is in the last one of a certified fit
     seconds: float  #: since the run began, without the time spent on evaluating f and the gap
 
     def __str__(self) -> str:

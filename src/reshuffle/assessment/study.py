@@ -195,7 +195,7 @@ class Study:
     def _practice(self) -> tuple[float, int]:
         """The step of all runs, and how many times it is that of the theory in random orders."""
         limit = self.promised("rr", 1.0).step_size_limit
-        multiple, _ = self._bench(0).practical_multiple(limit)
+        multiple = self._bench(0).practical_multiple(limit)
         return multiple * limit, multiple
 
     @property

@@ -41,10 +41,6 @@ _ROWS_A_BLOCK = 512  # whose own Gram matrix is formed where rows depend on thos
 _STATE_SHARE = 0.25  # of the free memory, for what orders that are multiplied at once keep
 
 
-class DeviceError(ValueError):
-    """A device that cannot be used, or not for this."""
-
-
 def on_device(X: Any, device: Any = None, name: str = "X") -> "TorchRows":
     """The rows of a dense matrix, or of a tensor, on a device; a tensor stays on its own if none is named."""
     tensor = _as_tensor(X, name)
@@ -60,7 +56,7 @@ def _as_tensor(X: Any, name: str) -> Any:
     if not isinstance(X, torch.Tensor):
         rows = in_memory(X, name)
         if not isinstance(rows, DenseRows):
-            raise DeviceError(
+            raise ValueError(
                 f"{name} is sparse, and only dense data gain from a device; leave device out, or pass {name}.toarray()"
             )
         return torch.from_numpy(rows.matrix)
@@ -77,17 +73,17 @@ def _device(name: Any) -> torch.device:
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError, ValueError):
-        raise DeviceError(f"device={name!r} is not known; use 'cuda', 'cuda:1' or 'cpu'") from None
+        raise ValueError(f"device={name!r} is not known; use 'cuda', 'cuda:1' or 'cpu'") from None
     if device.type == "cpu":
         return device
     if device.type != "cuda":
-        raise DeviceError(f"device={name!r} is not supported; use 'cuda', 'cuda:1' or 'cpu'")
+        raise ValueError(f"device={name!r} is not supported; use 'cuda', 'cuda:1' or 'cpu'")
     if not torch.cuda.is_available():
         built = "is built without CUDA" if torch.version.cuda is None and torch.version.hip is None else "sees no GPU or driver"
-        raise DeviceError(f"device={name!r} cannot be used: torch {torch.__version__} {built}; use device='cpu' or leave it out")
+        raise ValueError(f"device={name!r} cannot be used: torch {torch.__version__} {built}; use device='cpu' or leave it out")
     device = torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
     if device.index >= torch.cuda.device_count():
-        raise DeviceError(f"device={name!r} does not exist; torch sees {torch.cuda.device_count()} GPU(s), counted from 0")
+        raise ValueError(f"device={name!r} does not exist; torch sees {torch.cuda.device_count()} GPU(s), counted from 0")
     return device
 
 

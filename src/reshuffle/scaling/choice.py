@@ -90,7 +90,7 @@ def trained_for_a_while(problem: Problem, seed: int) -> Vector:
         return np.zeros(problem.dimension)  # numbers too large to train on, or none
     step = _FIRST / largest
     bench = Bench(problem, _FLOOR, batch_size=1, seed=seed, average=_AVERAGE, epochs=EPOCHS)
-    step *= bench.practical_multiple(step)[0]
+    step *= bench.practical_multiple(step)
     try:
         return minimize(problem, step_size=step, epochs=EPOCHS, seed=seed, average=_AVERAGE, evaluate_every=EPOCHS).x
     except DivergenceError:

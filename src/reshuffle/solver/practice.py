@@ -7,7 +7,7 @@ taken, and halved for as long as f rises above where it started on the way. It i
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from math import inf, isfinite, isnan
+from math import inf, isnan
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,6 @@ from reshuffle.solver.shuffled import Average, Sweep, run_epochs
 EPOCHS = 30
 LARGEST = 2_000_000  #: stored entries of the data, up to which runs are made on every row unasked
 _MOST_DOUBLINGS = 24
-
-
-@dataclass(frozen=True)
-class Trial:
-    """How a multiple of the theory's step ended."""
-
-    multiple: int
-    gap: float | None  #: f - min f after the last epoch; None where the run diverged
 
 
 @dataclass(frozen=True)
@@ -72,24 +64,20 @@ class Bench:
                 yield sweep.following
             sweep.run(epoch, step, x, dual)
 
-    def practical_multiple(self, step: float) -> tuple[int, list[Trial]]:
-        """How many times the theory's step `step` the practical one is, and the multiples that were tried."""
-        trials = self._double(step)
-        lowest = min(trials, key=lambda trial: inf if trial.gap is None else trial.gap)
-        return self._calm(step, lowest.multiple), trials
+    def practical_multiple(self, step: float) -> int:
+        """How many times the theory's step `step` the practical one is."""
+        return self._calm(step, self._lowest(step))
 
-    def _double(self, step: float) -> list[Trial]:
-        """1, 2, 4, ... times the step, until two in a row ended no lower than the best before them."""
-        trials: list[Trial] = []
-        lowest, worse = inf, 0
+    def _lowest(self, step: float) -> int:
+        """The best of 1, 2, 4, ... times the step, until two in a row ended no lower than the best before them."""
+        best, lowest, worse = 1, inf, 0
         for doublings in range(_MOST_DOUBLINGS):
             gaps = self.gaps(self._random, 2**doublings * step, evaluate_every=self.epochs)
             final = gaps[-1] if len(gaps) == self.epochs else inf
-            trials.append(Trial(2**doublings, final if isfinite(final) else None))
-            lowest, worse = (final, 0) if final < lowest else (lowest, worse + 1)
+            best, lowest, worse = (2**doublings, final, 0) if final < lowest else (best, lowest, worse + 1)
             if worse == 2:
                 break
-        return trials
+        return best
 
     def _calm(self, step: float, multiple: int) -> int:
         """This multiple of the step, or the first half of it, half of that, ... at which f never rises above its start."""

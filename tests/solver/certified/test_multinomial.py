@@ -144,3 +144,17 @@ def test_where_there_is_one_margin_the_loss_is_refused():
             model.fit(problem.X, numbers)
     with pytest.raises(ValueError, match="use CertifiedClassifier"):
         rs.Problem(problem.X, numbers, loss="multinomial")
+
+
+def test_a_certificate_holds_in_extended_precision():
+    """At the optimum both sums agree to rounding, which may put either of them first."""
+    for seed in range(20):
+        problem, numbers, classes = posed(intercept=False, seed=seed)
+        found = solve_multinomial(problem, numbers, classes, tol=1e-3, max_iter=1000)
+        X, w, x, u = (np.asarray(a, dtype=np.longdouble) for a in (problem.X, problem.sample_weight, found.x, found.dual))
+        hits, n, alpha = np.arange(classes)[:, None] == numbers, problem.n, np.longdouble(problem.alpha)
+        z = x @ X.T
+        f = (w * (np.log(np.exp(z).sum(axis=0)) - (z * hits).sum(axis=0))).sum() / n + alpha / 2 * (x**2).sum()
+        p = np.maximum(u + hits, np.longdouble(1e-300))
+        bound = -(w * (p * np.log(p))).sum() / n - (((w * u) @ X / n) ** 2).sum() / (2 * alpha)
+        assert f - bound <= found.gap
