@@ -59,8 +59,8 @@ def test_csv_with_and_without_a_header(tmp_path):
         ("a,b,t\n1,2,0\n1,2,0,4\n", "line 3: 4 columns where the first line has 3"),
         ("a,b,t\n1,2,0,\n1,2,0,\n", "line 2: 4 columns where the first line has 3"),  # a delimiter too many is no row name
         ("a,b,t\n1,inf,0\n", "line 2, column 'b': inf is not a number to compute with"),
-        ("a,b,t\n1,2,0\n\n3,4,\n", "line 4, column 't': the label is missing (1 such rows)"),
-        ("a,b,t\n1,2,0\n3,4,NA\n5,6,\n", "line 3, column 't': the label is missing (2 such rows)"),
+        ("a,b,t\n1,2,0\n\n3,4,\n", "line 4, column 't': the label is missing, in 1 of the rows"),
+        ("a,b,t\n1,2,0\n3,4,NA\n5,6,\n", "line 3, column 't': the label is missing, in 2 of the rows"),
         ("a,a,t\n1,2,0\n", "2 columns that are called 'a'"),
         ('a,b,t\n1,2,0\n3,"4,1\n5,6,0\n', "line 4: unexpected end of data"),
         ("a,b,t\n1,2,0\n3,\0,1\n", "line 3: holds a NUL byte"),

@@ -79,7 +79,7 @@ class Table:
         empty = missing(column)
         if empty.any():
             where = f"{self.name}, {self.place(int(np.argmax(empty)))}, column {name!r}"
-            raise ValueError(f"{where}: the label is missing ({int(empty.sum())} such rows); remove such rows first")
+            raise ValueError(f"{where}: the label is missing, in {int(empty.sum())} of the rows; remove such rows first")
         if isinstance(column, Words):
             return column.array()
         if column.dtype.kind == "f" and np.isinf(column).any():
