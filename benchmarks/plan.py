@@ -116,7 +116,7 @@ def scaled(X: Any) -> Any:
 def mean_gap(problem: rs.Problem, minimum: float, entrant: Entrant, epochs: int, seeds: range) -> float:
     gaps = []
     for seed in seeds:
-        run = Training(problem, entrant, seed)
+        run = Training(problem, *entrant.lane, entrant.step, seed)
         run.go_on([epochs])
         gaps.append(run.values.get(epochs, np.inf) - minimum)
     return float(np.mean(np.maximum(gaps, 1e-15 * (1.0 + abs(minimum)))))

@@ -192,6 +192,6 @@ def _joined(found: list[list[Setting]]) -> tuple[Setting, ...]:
 
 def _train(problem: Problem, optimum: Optimum, entrant: Entrant, epochs: int, seed: int) -> tuple[list[float], float]:
     """The gap after each epoch, infinite once the run diverged, and the seconds that they took."""
-    run, looks = Training(problem, entrant, seed), range(1, epochs + 1)
+    run, looks = Training(problem, *entrant.lane, entrant.step, seed), range(1, epochs + 1)
     run.go_on(looks)
     return [max(run.values.get(look, inf) - optimum.f, 0.0) for look in looks], sum(run.seconds)

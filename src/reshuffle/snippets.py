@@ -2,6 +2,7 @@
 far as the other library can: scikit-learn takes one row at a time, and only this one makes balanced orders.
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,15 +24,15 @@ _IN_TORCH = {
     "epsilon_insensitive": "torch.relu(torch.abs(z - y) - {parameter})",
     "quantile": "torch.maximum({parameter} * (y - z), ({parameter} - 1) * (y - z))",
 }
-#: The estimator's name, and its arguments for the loss.
-_IN_SKLEARN = {
-    "logistic": ("SGDClassifier", 'loss="log_loss"'),
-    "hinge": ("SGDClassifier", 'loss="hinge"'),
-    "squared_hinge": ("SGDClassifier", 'loss="squared_hinge"'),
-    "squared": ("SGDRegressor", 'loss="squared_error"'),
-    "huber": ("SGDRegressor", 'loss="huber", epsilon={parameter}'),
-    "absolute": ("SGDRegressor", 'loss="epsilon_insensitive", epsilon=0.0'),
-    "epsilon_insensitive": ("SGDRegressor", 'loss="epsilon_insensitive", epsilon={parameter}'),
+#: scikit-learn's estimator, what it calls the loss, and its epsilon: none, a number, or the loss's own parameter.
+_IN_SKLEARN: dict[str, tuple[str, str, float | str | None]] = {
+    "logistic": ("SGDClassifier", "log_loss", None),
+    "hinge": ("SGDClassifier", "hinge", None),
+    "squared_hinge": ("SGDClassifier", "squared_hinge", None),
+    "squared": ("SGDRegressor", "squared_error", None),
+    "huber": ("SGDRegressor", "huber", "parameter"),
+    "absolute": ("SGDRegressor", "epsilon_insensitive", 0.0),
+    "epsilon_insensitive": ("SGDRegressor", "epsilon_insensitive", "parameter"),
 }
 _SCALED = {
     "none": "",
@@ -114,8 +115,8 @@ for epoch in range({setting.epochs}):
 
 def _for_sklearn(read: str, advice: "Advice", *, loss: str, alpha: float, fit_intercept: bool, scale: str) -> str:
     setting = _one_row_at_a_time(advice)
-    name, arguments = _entry(_IN_SKLEARN, loss, "scikit-learn's SGD")
-    arguments = arguments.format(parameter=get_loss(loss).parameter)
+    name, named = in_sklearn(loss)
+    arguments = ", ".join(f"{key}={json.dumps(value)}" for key, value in named.items())
     scaler = _SCALERS.get(scale)
     scalers = f"from sklearn.preprocessing import {scaler}\n" if scaler else ""
     sparse = "with_mean=not hasattr(X, 'nnz')" if scale == "std" else ""
@@ -132,6 +133,14 @@ from sklearn.pipeline import make_pipeline
 model = make_pipeline({pipeline}sgd).fit(X, y)
 print(f"score on the data itself: {{model.score(X, y):.4f}}")
 """
+
+
+def in_sklearn(loss: str) -> tuple[str, dict[str, Any]]:
+    """The name of scikit-learn's estimator by SGD, and its arguments for the loss."""
+    name, called, epsilon = _entry(_IN_SKLEARN, loss, "scikit-learn's SGD")
+    if epsilon == "parameter":
+        epsilon = get_loss(loss).parameter
+    return name, {"loss": called} if epsilon is None else {"loss": called, "epsilon": epsilon}
 
 
 def _one_row_at_a_time(advice: "Advice") -> "Setting":

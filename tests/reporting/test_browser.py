@@ -78,7 +78,7 @@ def test_it_loads_without_errors_and_asks_the_network_for_nothing(page, made):
 def test_every_figure_has_size_and_the_page_does_not_scroll_sideways(page, width, theme):
     driver = page(width, 844 if width < 600 else 800, theme)
     sizes = driver.execute_script(SIZES)
-    assert len(sizes) == 9
+    assert len(sizes) == 12
     assert all(size["width"] > 200 and size["height"] > 150 for size in sizes)
     assert driver.execute_script("return document.documentElement.scrollWidth") <= width
     assert driver.execute_script("return document.body.scrollWidth") <= width

@@ -40,8 +40,8 @@ def test_plotly_and_everything_else_is_inside(report):
 
 def test_every_figure_has_a_text_alternative(report):
     page = report.html()
-    assert page.count('role="img" aria-label="') == 9
-    assert page.count("<summary>The numbers of this figure</summary>") == 9
+    assert page.count('role="img" aria-label="') == 12
+    assert page.count("<summary>The numbers of this figure</summary>") == 12
 
 
 def test_names_from_the_data_never_become_elements(report):

@@ -284,7 +284,7 @@ def test_the_sentence_on_a_buffer(report, rows, said):
 
 def test_every_figure_has_a_sentence_and_its_numbers_in_a_table(report):
     drawn = figures(report)
-    assert len(drawn) == 9
+    assert len(drawn) == 12
     for figure in drawn.values():
         assert figure.sentence.endswith(".")
         assert figure.sentence.count(". ") == 0

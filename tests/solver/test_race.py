@@ -31,7 +31,7 @@ def mean_gap(problem, minimum, entrant, epochs, seeds):
     """By runs from the start, which the first test shows to be those of `minimize`."""
     gaps = []
     for seed in seeds:
-        run = Training(problem, entrant, seed)
+        run = Training(problem, *entrant.lane, entrant.step, seed)
         run.go_on(looks_of(epochs))
         gaps += [run.values.get(k, np.inf) - minimum for k in looks_of(epochs)]
     return np.mean(gaps)
@@ -45,7 +45,7 @@ def test_rungs_grow_by_at_most_a_factor_of_two_and_are_looked_at_to_their_end():
 @pytest.mark.parametrize("order", ["rr", "balanced"])
 def test_a_training_goes_on_to_where_minimize_ends(order):
     problem, entrant = make(), Entrant(order, 8, -3)
-    run = Training(problem, entrant, seed=3)
+    run = Training(problem, *entrant.lane, entrant.step, seed=3)
     run.go_on([1, 2])
     run.go_on([5])
     for k in (1, 2, 5):

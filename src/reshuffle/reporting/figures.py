@@ -37,7 +37,10 @@ def figures(report: Report) -> dict[str, Figure]:
     size, ratio = "root mean square of a feature", f"{largest} / {hat}, batch size 1"
     rows, features, orders = data.row_norms, data.feature_scales, report.spread.ratios
     made = [
+        _by_epochs_spent(report),
+        _by_seconds_spent(report),
         _by_batch_size(report),
+        _landscape(report),
         _epochs(report),
         _histogram("rows", "How long the rows are", sentences.row_norms(report), rows, norm, "rows"),
         _histogram("features", "How large the features are", sentences.feature_scales(report), features, size, "features"),
@@ -48,6 +51,104 @@ def figures(report: Report) -> dict[str, Figure]:
         _at_advised(report),
     ]
     return {figure.key: figure for figure in made}
+
+
+_RIVALS = ("$rr", "$soft", "$so", "$ig")  # the advice first
+
+
+def _by_epochs_spent(report: Report) -> Figure:
+    data = [
+        line(rival.name, range(1, len(rival.gaps) + 1), rival.gaps, colour, width=2.0 if k else 4.0)
+        for k, (rival, colour) in enumerate(zip(report.rivals, _RIVALS, strict=False))
+    ]
+    columns = {rival.name: rival.gaps for rival in report.rivals}
+    title = "The advice, and training without it"
+    return by_epoch("rivals", title, sentences.rivals_by_epoch(report), data, columns, height=400)
+
+
+def _by_seconds_spent(report: Report) -> Figure:
+    data = [
+        line(rival.name, rival.seconds, rival.gaps, colour, markers=True, width=2.0 if k else 4.0)
+        for k, (rival, colour) in enumerate(zip(report.rivals, _RIVALS, strict=False))
+    ]
+    x, y = (
+        log_axis(name, *(trace[axis] for trace in data))
+        for name, axis in (("seconds of training on one core", "x"), ("gap f − min f", "y"))
+    )
+    form = {**layout(x, y, height=400), "hovermode": "closest"}
+    rows = [
+        [f"{rival.name}, epoch {epoch}", number(seconds), number(gap)]
+        for rival in report.rivals
+        for epoch, (seconds, gap) in enumerate(zip(rival.seconds, rival.gaps, strict=True), 1)
+    ]
+    title = "The same by the clock"
+    return Figure("clock", title, sentences.rivals_by_clock(report), data, form, ["run", "seconds", "gap"], rows)
+
+
+def _landscape(report: Report) -> Figure:
+    drawn, advice = report.landscape, report.plan.advice
+    assert advice is not None
+    sizes, steps = [f"{b:,}" for b in drawn.batch_sizes], [number(step) for step in drawn.steps]
+    shares = [[None if gap is None else 100.0 * gap for gap in row] for row in drawn.gaps]
+    z = [[None if share is None else log10(min(share, 1000.0)) for share in row] for row in shares]
+    known = [height for row in z for height in row if height is not None]
+    ticks = sorted({round(height) for height in known})
+    heat = {
+        "type": "heatmap",
+        "x": steps,
+        "y": sizes,
+        "z": z,
+        "text": [["diverged" if share is None else f"{share:.3g} %" for share in row] for row in shares],
+        "hovertemplate": "batch size %{y}, step %{x}: %{text}<extra></extra>",
+        "colorscale": [[0, "$rr"], [1, "$back"]],
+        "colorbar": {
+            "title": {"text": "left to gain", "side": "right"},
+            "tickvals": ticks,
+            "ticktext": [f"{10.0**tick:g} %" for tick in ticks],
+            "thickness": 14,
+            "outlinewidth": 0,
+        },
+        "xgap": 1,
+        "ygap": 1,
+    }
+    gone = [
+        (step, size)
+        for size, row in zip(sizes, drawn.gaps, strict=True)
+        for step, gap in zip(steps, row, strict=True)
+        if gap is None
+    ]
+    cross = {"symbol": "x-thin", "size": 7, "line": {"color": "$soft", "width": 1.5}}
+    data = [heat]
+    if gone:
+        at = {"x": [step for step, _ in gone], "y": [size for _, size in gone]}
+        data.append({"type": "scatter", "mode": "markers", "name": "diverged", **at, "marker": cross, "hoverinfo": "skip"})
+    best = advice.in_random_order
+    if best.batch_size in drawn.batch_sizes:
+        marker = {"color": "$ink", "symbol": "square-open", "size": 15, "line": {"width": 2.5}}
+        here = {"x": [number(best.step_size)], "y": [f"{best.batch_size:,}"]}
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "advised in random orders",
+                **here,
+                "marker": marker,
+                "hoverinfo": "skip",
+            }
+        )
+    form = layout(_axis("step size", type="category"), _axis("batch size", type="category"), height=max(320, 22 * len(sizes) + 120))
+    form["hovermode"] = "closest"
+    rows = [
+        [size, *("diverged" if share is None else f"{share:.3g} %" for share in row)]
+        for size, row in zip(sizes, shares, strict=True)
+    ]
+    note = (
+        ""
+        if drawn.rows == report.dataset.n
+        else f"Measured on a random sample of {drawn.rows:,} of the {report.dataset.n:,} rows, with the minimum of that sample."
+    )
+    title = f"Every batch size with every step, after {counted(drawn.epochs, 'epoch')}"
+    return Figure("landscape", title, sentences.landscape(report), data, form, ["batch size", *steps], rows, note)
 
 
 def _by_batch_size(report: Report) -> Figure:
@@ -174,7 +275,9 @@ def _at_theory(report: Report) -> Figure:
         for values, label, dash in ((curve.bounds, "this theory", "dash"), (curve.prior, "earlier theory", "dot")):
             if values is not None:
                 epochs = range(1, len(values) + 1)
-                data.append(line(f"promise of {label}, {name}", epochs, values, f"${curve.order}", dash=dash, width=1.5))
+                promise = line(f"promise of {label}, {name}", epochs, values, f"${curve.order}", dash=dash, width=1.5)
+                band = {"fill": "tozeroy", "fillcolor": "$fill"} if curve is curves[0] and dash == "dash" else {}
+                data.append({**promise, **band})
                 columns[f"{label}, {name}"] = values
     title, note = "At the step of the theory", _sampling_note(report)
     return by_epoch("theory", title, sentences.at_theory(report), data, columns, height=430, note=note)

@@ -20,6 +20,8 @@ from reshuffle.problem import Problem
 from reshuffle.records import finite, write_file
 from reshuffle.reporting.convergence import LARGEST, Convergence, converge
 from reshuffle.reporting.dataset import Dataset, Distribution, describe, distribution
+from reshuffle.reporting.landscape import Landscape, landscape
+from reshuffle.reporting.rivals import Rival, rivals
 from reshuffle.solver.race import weighed
 from reshuffle.spectral import constants_by_batch_size
 from reshuffle.theory import theorem_for
@@ -87,6 +89,8 @@ class Report:
     step_exponent: float | None  #: the step likewise
     tabled: tuple[float, ...]  #: the accuracies of the complexity table
     complexities: tuple[Complexity, ...]
+    rivals: tuple[Rival, ...]  #: the advice, and what people do without it
+    landscape: Landscape  #: of batch sizes and steps
     convergence: Convergence
     source: tuple[str, ...]  #: the words by which a command line names this data; none where it was made from Python
     seconds: dict[str, float]  #: by stage
@@ -153,6 +157,10 @@ def report(
     rows = complexities(problem, found.optimum, found.random[1], found.constants[True][1], tabled)
     begin("training runs")
     convergence = converge(found, advice)
+    textbook = next(row.textbook_step for row in batches if row.batch_size == advice.batch_size)
+    beside = rivals(problem, found.optimum, advice, textbook_step=textbook, full_step=batches[-1].step_size)
+    begin("batch sizes and steps")
+    drawn = landscape(problem, found.optimum, advice)
     times = pairwise([*began.values(), time.perf_counter()])
     return Report(
         dataset=dataset,
@@ -167,6 +175,8 @@ def report(
         step_exponent=_growth([row.step_size for row in batches], problem.n),
         tabled=tabled,
         complexities=tuple(rows),
+        rivals=beside,
+        landscape=drawn,
         convergence=convergence,
         source=tuple(source),
         seconds={name: end - start for name, (start, end) in zip(began, times, strict=True)},

@@ -24,7 +24,7 @@ def card(report: Report, accuracy: Accuracy, k: int) -> Card:
         "step": "–" if setting is None else number(setting.step_size),
         "order": "any order" if whole else "–" if setting is None else _ORDERS[setting.order],
         "epochs": "–" if setting is None else count(setting.epochs),
-        "headline": _headline(setting, choice, whole),
+        "headline": _headline(setting, choice, whole, report.dataset.scaling.kind),
         "reached": _reached(report, accuracy, setting),
         "against": _against(report, accuracy, k),
         "command": "" if setting is None else _run(report, setting),
@@ -38,16 +38,18 @@ def card(report: Report, accuracy: Accuracy, k: int) -> Card:
 
 
 _ORDERS = {"rr": "random", "balanced": "balanced"}
+_TRAIN = {"none": "Train", "rows": "Scale the rows, then train"}
 
 
-def _headline(setting: Setting | None, choice: Choice, whole: bool) -> str:
+def _headline(setting: Setting | None, choice: Choice, whole: bool, scaling: str) -> str:
     if setting is None:
         return f"Batches of {choice.batch_size:,} rows were not tried: the sample has fewer"
     after = f"for {counted(setting.epochs, 'epoch')}"
+    train = _TRAIN.get(scaling, "Scale the columns, then train")
     if whole:
-        return f"Train on all rows at once with step size {number(setting.step_size)}, {after}"
+        return f"{train} on all rows at once with step size {number(setting.step_size)}, {after}"
     rows = "one row at a time" if setting.batch_size == 1 else f"batches of {setting.batch_size:,} rows"
-    return f"Train with {rows} and step size {number(setting.step_size)}, in {_ORDERS[setting.order]} order, {after}"
+    return f"{train} with {rows} and step size {number(setting.step_size)}, in {_ORDERS[setting.order]} order, {after}"
 
 
 def _is_advice(report: Report, setting: Setting) -> bool:

@@ -129,6 +129,53 @@ def at_theory(report: Report) -> str:
     return f"{head} stands at a gap of {number(gap)}, {ours}; what earlier theory promises is {than}."
 
 
+def rivals_by_epoch(report: Report) -> str:
+    """How far the others are from the advice."""
+    mine, *others = report.rivals
+    reached = mine.gaps[-1]
+    head = f"After {counted(len(mine.gaps), 'epoch')} the advice has come to"
+    head = f"{head} the minimum, as closely as that is known" if reached is None else f"{head} a gap of {number(reached)}"
+    fates = []
+    for other in others:
+        gap = other.gaps[-1]
+        end = "diverged" if gap is None else f"at {number(gap)}"
+        fates.append(
+            f"{other.name} {end if reached is None or gap is None else compared(gap, reached, 'higher', 'lower', 'as low')}"
+        )
+    return f"{head}; {', '.join(fates[:-1])} and {fates[-1]}."
+
+
+def rivals_by_clock(report: Report) -> str:
+    """How soon the advice is where the others end."""
+    mine, *others = report.rivals
+    told = []
+    for other in others:
+        last = other.gaps[-1]
+        if last is None:
+            continue
+        soon = next((s for gap, s in zip(mine.gaps, mine.seconds, strict=True) if gap is None or gap <= last), None)
+        ends = f"where {other.name} ends after {_seconds(other.seconds[-1])}"
+        told.append(f"does not come {ends}" if soon is None else f"takes {_seconds(soon)} to come {ends}")
+    return f"The advice {'; it '.join(told)}." if told else "All other runs diverged."
+
+
+def _seconds(spent: float) -> str:
+    return f"{number(float(f'{spent:.2g}'))} s"
+
+
+def landscape(report: Report) -> str:
+    """How much room the step leaves, and what it costs to miss it."""
+    drawn, advice = report.landscape, report.plan.advice
+    assert advice is not None
+    cells = [gap for row in drawn.gaps for gap in row if gap is not None]
+    best = min(cells)
+    near = sum(gap <= 2.0 * best for gap in cells)
+    gone = sum(gap is None for row in drawn.gaps for gap in row)
+    every = f"{near} of the {len(cells) + gone} pairs end within twice the smallest gap"
+    diverged = f", {gone} diverged" if gone else ""
+    return f"Steps by factors of 4, one run each in random orders: {every}, {percent(best)} of what there is to gain{diverged}."
+
+
 def measured(report: Report) -> str:
     advice = report.plan.advice
     assert advice is not None

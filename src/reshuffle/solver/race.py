@@ -83,10 +83,10 @@ class Outcome:
 class Training:
     """One run, which can go on."""
 
-    def __init__(self, problem: Problem, entrant: Entrant, seed: int) -> None:
-        self._problem, self._step, self.epochs = problem, entrant.step, 0
+    def __init__(self, problem: Problem, order: str, batch_size: int, step: float, seed: int) -> None:
+        self._problem, self._step, self.epochs = problem, step, 0
         self._x = np.zeros(problem.dimension)
-        self._sweep = Sweep(problem, make_order(entrant.order, problem.n, seed), entrant.batch_size)
+        self._sweep = Sweep(problem, make_order(order, problem.n, seed), batch_size)
         self.values: dict[int, float] = {}  #: f after the epochs at which it was looked at
         self.seconds: list[float] = []
         self.finite = True
@@ -131,7 +131,7 @@ class Race:
             for seed in self._seeds(entrant, seeds):
                 run = self._runs.get((entrant, seed))
                 if run is None:
-                    run = self._runs[entrant, seed] = Training(self.problem, entrant, seed)
+                    run = self._runs[entrant, seed] = Training(self.problem, *entrant.lane, entrant.step, seed)
                     self.started += 1
                 if run.finite and epochs not in run.values:
                     waiting.append(run)
