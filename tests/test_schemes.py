@@ -334,6 +334,13 @@ def test_a_name_that_does_not_fit_is_refused_with_what_does(text, message):
         ("blocks:4/window:2", "blocks:4/window:2", "blocks of 4 rows in a random order, window 2"),
         ("shards:4/buffer:3/open:2", "shards:4/open:2/buffer:3", "4 shards in a random order, open 2, buffer 3"),
         ("webdataset:4/buffer:1000/workers:1", "webdataset:4", "WebDataset with 4 shards and a buffer of 1000 rows"),
+        (
+            "webdataset:shards=4,buffer=50,workers=2",
+            "webdataset:4/buffer:50/workers:2",
+            "WebDataset with 4 shards and a buffer of 50 rows, workers 2",
+        ),
+        ("blocks:4,window=2", "blocks:4/window:2", "blocks of 4 rows in a random order, window 2"),
+        ("blocks:window=2,rows=4", "blocks:4/window:2", "blocks of 4 rows in a random order, window 2"),
         ("ffcv:3/open:2", "ffcv:3/open:2", "pages of 3 rows, 2 of them open at a time"),
         ("distributed:5/drop:1", "distributed:5/drop:1", "5 ranks with one random order each epoch, drop 1"),
     ],

@@ -34,9 +34,7 @@ class Measured:
     gaps: tuple[float, ...]  #: f - min f after every epoch, the geometric mean over the seeds; infinite where a run diverged
     gap: float  #: the geometric mean over the last quarter of the epochs
     gap_over_rr: float
-    slowdown: (
-        float  #: epochs until the gap is down to three times the last one of random orders, over theirs; infinite where it never is
-    )
+    slowdown: float  #: epochs until the gap is down to three times the last one of random orders, over theirs; or infinite
 
 
 @dataclass(frozen=True)

@@ -222,7 +222,7 @@ class Study:
         gaps = random if self.order(scheme).name == "rr" else self._gaps(scheme)
         step, multiple = self._practice
         mine, theirs = _running_mean(gaps, self._window), _running_mean(random, self._window)
-        target = _NEAR * theirs[-1]
+        target, start = _NEAR * theirs[-1], self._bench(0).start_gap
         return Measured(
             epochs=self.epochs,
             seeds=self.seeds,
@@ -231,7 +231,7 @@ class Study:
             gaps=tuple(gaps.tolist()),
             gap=float(mine[-1]),
             gap_over_rr=float(mine[-1] / theirs[-1]),
-            slowdown=_first(mine, target) / _first(theirs, target),
+            slowdown=_reached(mine, target, start) / _reached(theirs, target, start),
         )
 
     # --- the least shuffling that will do
@@ -278,7 +278,13 @@ def _mean(gaps: Vector) -> Vector:
     return mean
 
 
-def _first(values: Vector, level: float) -> float:
-    """The number, from 1, of the first that is not above the level; infinite where all are."""
+def _reached(values: Vector, level: float, start: float) -> float:
+    """Epochs until the gap is down to this level, as if it fell evenly, on a log scale, from one epoch to the next: where three are
+    enough, whole numbers would be too coarse. Infinite where it never is.
+    """
     below = np.flatnonzero(values <= level)
-    return float(below[0] + 1) if below.size else inf
+    if not below.size:
+        return inf
+    k = int(below[0])
+    before, after = (start if k == 0 else values[k - 1]), values[k]
+    return k + (log(before / level) / log(before / after) if before > level else 1.0)

@@ -1,7 +1,7 @@
 """Assessments in words: the table, and one sentence of advice, which says where promise and measurement part."""
 
 from collections.abc import Sequence
-from math import isfinite, isnan, nan
+from math import isfinite, isnan
 from typing import TYPE_CHECKING
 
 from reshuffle.wording import compared, count, counted, factor, number
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from reshuffle.assessment.results import Assessment, Measured, Promised
 
 _AS_GOOD = 1.25  # times the epochs of a random order: less is within what a few runs can tell
+CLOSE = 2.0  #: times the gap of a random order: the same
 _BETTER = 1 / 3  # of the gap of random orders: more is within what a few runs can tell
 
 
@@ -21,7 +22,7 @@ def advice(a: "Assessment") -> str:
         nothing = f"nothing is promised beforehand with {a.label}, as {a.unpromised}"
         if m is None:
             return f"{nothing[0].upper()}{nothing[1:]}, and nothing was measured ({a.unmeasured})."
-        return f"{'Keep it' if m.slowdown <= _AS_GOOD else 'Shuffle more'}: {nothing}, but {_ended(m)}."
+        return f"{'Keep it' if _does(a) else 'Shuffle more'}: {nothing}, but {_ended(m)}."
     told = f"with {a.label} {_promise(a, p)}"
     late = p.slowdown <= _AS_GOOD < p.slowdown_at_small_eps
     at_small = (
@@ -32,7 +33,7 @@ def advice(a: "Assessment") -> str:
         if late:
             return f"Shuffle more if eps is to be smaller: {told}, but {at_small}; {unmeasured}."
         return f"{'Shuffle more' if p.slowdown > _AS_GOOD else 'Keep it'}: {told}; {unmeasured}."
-    good, promised_good = m.slowdown <= _AS_GOOD, p.slowdown <= _AS_GOOD
+    good, promised_good = _does(a), p.slowdown <= _AS_GOOD
     if good == promised_good:
         return f"{'Keep it' if good else 'Shuffle more'}: {told}, and {_ended(m)}."
     if good:
@@ -63,9 +64,11 @@ def _step(m: "Measured") -> str:
     return "the theorems' step" if m.multiple == 1 else f"{count(m.multiple)} times the theorems' step"
 
 
-def _cost(a: "Assessment") -> float:
-    """As measured; as promised where nothing was."""
-    return a.measured.slowdown if a.measured is not None else a.promised.slowdown if a.promised is not None else nan
+def _does(a: "Assessment") -> bool:
+    """Whether it is as good as a random order, as measured; as promised where nothing was."""
+    if a.measured is not None:
+        return a.measured.slowdown <= _AS_GOOD or a.measured.gap_over_rr <= CLOSE
+    return a.promised is not None and a.promised.slowdown <= _AS_GOOD
 
 
 def advice_of_many(entries: Sequence["Assessment"]) -> str:
@@ -73,8 +76,7 @@ def advice_of_many(entries: Sequence["Assessment"]) -> str:
     others = [entry for entry in entries if entry.scheme != "rr"]
     if not others:
         return "Random reshuffling is what others are compared with: name another scheme."
-    good = [entry for entry in others if _cost(entry) <= _AS_GOOD]
-    bad = [entry for entry in others if not _cost(entry) <= _AS_GOOD]
+    good, bad = [entry for entry in others if _does(entry)], [entry for entry in others if not _does(entry)]
     how = "measured" if others[0].measured is not None else "promised"
     best = min(good, key=_gap, default=None)
     if best is None:
@@ -87,7 +89,7 @@ def advice_of_many(entries: Sequence["Assessment"]) -> str:
     if bad:
         worst = max(bad, key=lambda entry: entry.discrepancy if isfinite(entry.discrepancy) else 0.0)
         parts += _are(bad, f"not as good ({worst.scheme}: {_numbers(worst)})")
-    parted = [e for e in others if e.measured and e.promised and (e.promised.slowdown > _AS_GOOD) != (_cost(e) > _AS_GOOD)]
+    parted = [e for e in others if e.measured and e.promised and (e.promised.slowdown <= _AS_GOOD) != _does(e)]
     if parted:
         parts.append(f"promised and measured disagree about {_listed(parted, 'and')}")
     return f"{'; '.join(parts)}."

@@ -58,7 +58,7 @@ def constants(
     from reshuffle.orders import make_order
 
     source = reading.Source(path, target, features, zero_based, strict)
-    problem, _, scaling, _ = source.problem(loss, alpha, intercept, scale)
+    problem, _, scaling, _ = source.problem(loss, alpha, intercept, scale, [order])
     total = make_order(order, problem.n, seed).count or permutations
     options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
     with console.progress("permutations", "count", total) as update, console.plain_warnings():
@@ -184,7 +184,7 @@ def order(
         require()
         check_output(output)
         source.refuse(output, "output")
-    problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale)
+    problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale, scheme or ())
     asked: dict[str, Any] = {"batch_size": batch_size, "eps": eps, "measure": measure, "seed": seed}
     asked |= {"schemes": scheme or (), "smallest": smallest or (), "within": within, "sweep": output is not None}
     with console.progress("optimum", "stages") as update, console.plain_warnings():

@@ -1,5 +1,6 @@
 """From the words of a command line to data and a problem; what was chosen on the way is said."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,16 +57,22 @@ class Source:
         options = {"target": self.target, "n_features": self.features, "zero_based": self.zero_based, "strict": self.strict}
         return reading(self.path, options, positive)
 
-    def problem(self, loss: str, alpha: float, intercept: bool, scale: str) -> Posed:
-        """Of several classes, the largest against the rest."""
+    def problem(self, loss: str, alpha: float, intercept: bool, scale: str, orders: Sequence[str] = ()) -> Posed:
+        """Of several classes, the largest against the rest. `orders` that do not fit are refused as soon as that is seen."""
         import numpy as np
 
         from reshuffle.defaults import largest_against_rest
         from reshuffle.losses import get_loss
+        from reshuffle.orders import make_order, naming
+        from reshuffle.orders.schemes import SAME, SCHEMES
         from reshuffle.scaling import check_kind
 
         check_kind(scale, "--scale")
+        for order in orders:
+            naming.read(order, SCHEMES, SAME)
         data = self.load()
+        for order in orders:
+            make_order(order, data.X.shape[0], 0)
         loss = loss_of(loss, data)
         positive = None
         if get_loss(loss).task == "classification" and data.y is not None:

@@ -56,8 +56,8 @@ def run(
     from reshuffle.orders import make_order
 
     source = reading.Source(path, target, features, zero_based, strict)
-    problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale)
-    rule = make_order(order, problem.n, seed)  # a name that does not fit is refused before any work
+    problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale, [order])
+    rule = make_order(order, problem.n, seed)
     done: list[Any] = []
 
     def show(epoch: Any) -> None:

@@ -1,5 +1,6 @@
 """The names of orders. A scheme has a word, such as "rr". A family of schemes has whole numbers in its names: the first after a
-colon, others after a slash and their own word, as in "blocks:256/window:16".
+colon, others after a slash and their own word, as in "blocks:256/window:16". Every number may have its word, with commas and equals
+signs in place of slashes and colons: "blocks:rows=256,window=16".
 """
 
 import re
@@ -53,7 +54,7 @@ Known = Mapping[str, Scheme | Family]
 
 def read(text: str, known: Known, same: Mapping[str, str]) -> tuple[str, Scheme | Family, dict[str, int]]:
     """The name that a text stands for, its entry in `known`, and the values in it; `same` has other words for some of the names."""
-    word, _, rest = text.partition("/")[0].partition(":")
+    word = re.split("[:/,=]", text)[0]
     name = same.get(word, word)
     if name not in known:
         others = {of: f"{of} (or {other})" for other, of in same.items()}
@@ -64,10 +65,13 @@ def read(text: str, known: Known, same: Mapping[str, str]) -> tuple[str, Scheme 
         if text != word:
             raise ValueError(f"order={text!r}: {word!r} takes no numbers; use {word!r}")
         return name, entry, {}
-    given: dict[str, str] = {next(iter(entry.parameters)): rest} if rest else {}
-    for part in text.split("/")[1:]:
-        key, _, value = part.partition(":")
-        if key not in list(entry.parameters)[1:]:
+    given: dict[str, str] = {}
+    for place, part in enumerate(re.split("[/,]", text[len(word) + 1 :])):
+        if place == 0 and not part:
+            continue
+        whole = place == 0 and not re.search("[:=]", part)  # a number without its word
+        key, value = (next(iter(entry.parameters)), part) if whole else [*re.split("[:=]", part, maxsplit=1), ""][:2]
+        if key not in entry.parameters:
             raise ValueError(f"order={text!r}: {key!r} is not known; use {entry.form(name)!r}")
         if key in given:
             raise ValueError(f"order={text!r}: {key!r} is there twice; leave one out")

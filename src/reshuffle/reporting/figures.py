@@ -347,6 +347,9 @@ _RULE = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "line": {"color": "$
 _RULE_LABEL = {"yref": "paper", "y": 1, "yanchor": "bottom", "showarrow": False, "font": {"size": 12, "color": "$soft"}}
 
 
+_FEW_DECADES = 0.4
+
+
 def _axis(title: str, **form: Any) -> dict[str, Any]:
     lines = {"type": "linear", "gridcolor": "$grid", "linecolor": "$grid", "zeroline": False, "automargin": True}
     return {"title": {"text": title, "standoff": 8}, **lines, **form}
@@ -355,6 +358,8 @@ def _axis(title: str, **form: Any) -> dict[str, Any]:
 def log_axis(title: str, *series: Gaps) -> dict[str, Any]:
     positive = [value for values in series for value in values if value is not None and value > 0.0]
     decades = log10(max(positive) / min(positive)) if positive else 0.0
+    if decades < _FEW_DECADES:  # a log axis would have no number on it
+        return _axis(title)
     return _axis(title, type="log", exponentformat="power", dtick=1 if decades >= 2.0 else "D2" if decades >= 1.0 else "D1")
 
 

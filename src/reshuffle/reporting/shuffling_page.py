@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import isfinite
 
 from reshuffle.assessment import Assessment
-from reshuffle.assessment.words import cells
+from reshuffle.assessment.words import CLOSE, cells
 from reshuffle.reporting.figures import Figure, Trace, by_epoch, horizontal, layout, line, log_axis, point
 from reshuffle.reporting.page import page
 from reshuffle.reporting.shuffling import Shuffling
@@ -40,7 +40,9 @@ def _headline(s: Shuffling) -> str:
     a = _file(s)
     if a is None:
         return "How these orders compare with random reshuffling"
-    if a.measured is not None and isfinite(a.measured.gap_over_rr):
+    if a.measured is not None and 1.0 / CLOSE <= a.measured.gap_over_rr <= CLOSE:
+        cost = "trains as far as a random order, as closely as a few runs can tell"
+    elif a.measured is not None and isfinite(a.measured.gap_over_rr):
         cost = (
             f"trains to {compared(a.measured.gap_over_rr, 1.0, 'the gap of', 'less than the gap of', 'the gap of')} a random order"
         )
