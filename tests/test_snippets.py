@@ -58,6 +58,7 @@ def test_code_for_sklearn_ends_where_one_row_at_a_time_did(table, scale, capsys)
     read = snippets.reading([str(table)], {"target": "churned"}, "yes")
     names = executed(plan.code_for("sklearn", read).replace("X, y = data.X,", "X, y = data.X.toarray(),"))
     sgd, setting = names["sgd"], snippets._one_row_at_a_time(plan.advice)
+    assert (sgd.learning_rate, sgd.eta0, sgd.max_iter, sgd.alpha) == ("constant", setting.step_size, setting.epochs, 0.01)
     gap = problem.objective(np.append(sgd.coef_[0], sgd.intercept_)) - best
     # other random orders than ours: the gap of a single run is noisy, by about its own size
     assert gap <= 6.0 * setting.gap + 1e-4

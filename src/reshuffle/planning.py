@@ -160,16 +160,18 @@ class Plan:
 
     def _shuffling(self) -> Iterator[str]:
         """What the order of the file and a buffer are worth."""
+        costs = False
         if self.advice is not None and self.advice.in_random_order.batch_size < self.n:
             file, random = self.advice.gap_in_file_order, self.advice.in_random_order.gap
-            if file > _COSTS * random:
+            costs = file > _COSTS * random
+            if costs:
                 cost = f"ends at {factor(file / random)} times the gap of a random order" if file < inf else "diverges"
                 yield f"file order   {cost}: shuffle"
             else:
                 yield "file order   ends as low as a random order here"
-        if self.smallest_buffer == 1:
+        if self.smallest_buffer == 1 and not costs:
             yield "buffer       none is needed: the order of the file will do for any eps, as promises go"
-        elif self.smallest_buffer is not None:
+        elif self.smallest_buffer not in (None, 1):
             more = f"{100 * (WITHIN - 1):.3g} % more epochs than a random order, for any eps"
             yield f"buffer       one of {self.smallest_buffer} rows is promised at most {more}"
 
