@@ -11,11 +11,13 @@ therefore certified with the most that rounding can have taken from it: `roundin
 """
 
 from collections.abc import Callable
-from math import inf, isfinite
+from math import inf, isfinite, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
+from reshuffle.losses import loops
 from reshuffle.problem import Problem
 from reshuffle.validation import vector
 from reshuffle.vectors import Vector, balance
@@ -57,33 +59,38 @@ def rounding(problem: Problem, x: Vector, f: float, gap: float, dual: Vector) ->
     lets the dual objective rise above min f by |b*| |r| / n; the best intercept b* is taken to be at most ten times as far as any
     margin or label lies.
     """
-    n, d, w, y = problem.n, problem.d, problem.sample_weight, np.abs(problem.labels)
-    size, loss, reach = float(np.linalg.norm(x[:d])), problem.loss, problem.lengths * float(np.linalg.norm(x))
-    regulariser = problem.regulariser(x)
-    far = reach + y + abs(loss.parameter)
-    delta = _EPS * (d + _FEW) * far
-    ways = [] if loss.lipschitz is None else [loss.lipschitz * float(w @ delta)]
+    n, d, loss, regulariser = problem.n, problem.d, problem.loss, problem.regulariser(x)
+    sums = loops.sums_for_rounding(*problem.conjugate_loop, dual, float(np.linalg.norm(x)), problem.lengths)
+    far, squares, conjugates, duals, rows, farthest = map(float, sums)
+    delta = _EPS * (d + _FEW)  # of a margin, over how far it can lie
+    ways = [] if loss.lipschitz is None else [loss.lipschitz * delta * far]
     if loss.smoothness is not None:
-        ways.append(float(np.sqrt(2.0 * loss.smoothness * max(n * f, 0.0)) * np.sqrt(w @ delta**2)))
+        ways.append(delta * sqrt(2.0 * loss.smoothness * max(n * f, 0.0)) * sqrt(squares))
     of_f = _EPS * (n + _FEW) * abs(f) + min(ways) / n + _EPS * (d + _FEW) * regulariser
-    u = np.abs(dual)
-    conjugates = float(w @ (np.abs(problem.conjugates(dual)) + u * (2.0 * y + abs(loss.parameter)))) / n
-    off = _EPS * (n + _FEW) * float((w * u) @ problem.lengths) / n
-    pull = problem.alpha * size + float(np.sqrt(2.0 * problem.alpha * gap)) + off
-    of_dual = _EPS * (n + _FEW) * conjugates + off * (2.0 * pull + off) / problem.alpha + _EPS * (d + _FEW) * regulariser
+    off = _EPS * (n + _FEW) * rows / n
+    pull = problem.alpha * float(np.linalg.norm(x[:d])) + sqrt(2.0 * problem.alpha * gap) + off
+    of_dual = _EPS * (n + _FEW) * conjugates / n + off * (2.0 * pull + off) / problem.alpha + _EPS * (d + _FEW) * regulariser
     if problem.fit_intercept:
-        imbalance = abs(balance(w, dual)) + 2.0 * _EPS * float(w @ u)
-        of_dual += imbalance / n * 10.0 * (1.0 + float(far.max()))
+        imbalance = abs(balance(problem.sample_weight, dual)) + 2.0 * _EPS * duals
+        of_dual += imbalance / n * 10.0 * (1.0 + farthest)
     return of_f + of_dual
 
 
-def lower_bound(problem: Problem, dual: Vector, wanted: float, pull: Vector | None = None) -> tuple[float, Vector]:
+class Bound(NamedTuple):
+    """A lower bound of min f, and the dual point that it belongs to."""
+
+    value: float
+    dual: Vector
+    pull: Vector  #: A'(w dual) / n, without the intercept
+
+
+def lower_bound(problem: Problem, dual: Vector, wanted: float, pull: Vector | None = None) -> Bound:
     """A lower bound of min f from any dual values: they are moved into their domain and, with an intercept, those of the heavier
     sign are scaled down until both sides balance. Where that bound is nearer to the one of knowing nothing (all duals zero) than to
     the bound that is wanted, the best multiple of the duals is tried. `pull` is A'(w dual) / n, for duals in their domain of which
-    it is known: without an intercept the bound then needs no product. Returns the bound and the dual point it belongs to.
+    it is known: without an intercept the bound then needs no product.
     """
-    u = np.clip(dual, *problem.dual_bounds)
+    u = problem.in_dual_domain(dual)
     if problem.fit_intercept:
         pulls = problem.sample_weight * u
         positive = u > 0.0
@@ -91,23 +98,24 @@ def lower_bound(problem: Problem, dual: Vector, wanted: float, pull: Vector | No
         if up != down:
             u[positive if up > down else ~positive] *= min(up, down) / max(up, down)
             pull = None
+    pull = problem.transposed(problem.sample_weight * u)[: problem.d] / problem.n if pull is None else pull
     along = problem.dual_objective_along(u, pull)
     full = along(1.0)
     nothing = along(0.0) if full < wanted else -np.inf
     if full >= 0.5 * (wanted + nothing):
-        return full, u
+        return Bound(full, u, pull)
     half = along(0.5)
     bend = full - 2.0 * half + nothing  # of the parabola through the three, which a concave function keeps below zero
     share = min(max(0.5 - 0.25 * (full - nothing) / bend, 0.0), 1.0) if bend < 0.0 else 0.5
-    best = max((full, 1.0), (nothing, 0.0), (half, 0.5), (along(share), share))
-    return best[0], best[1] * u
+    value, share = max((full, 1.0), (nothing, 0.0), (half, 0.5), (along(share), share))
+    return Bound(value, share * u, share * pull)
 
 
 def _best_along(problem: Problem, u: Vector) -> tuple[float, Vector]:
     """The dual objective at u or, where even the zero dual is better than that, at the best point between: far from the optimum the
     duals of x pull much too hard. Returns it with its point.
     """
-    u = np.clip(u, *problem.dual_bounds)
+    u = problem.in_dual_domain(u)
     along = problem.dual_objective_along(u)
     low, high = problem.loss.dual_domain
     full, none = along(1.0), along(0.0) if low <= 0.0 <= high else -np.inf

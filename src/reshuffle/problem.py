@@ -173,6 +173,23 @@ class Problem:
         return np.full(self.n, low), np.full(self.n, high)
 
     @property
+    def conjugate_loop(self) -> tuple[Any, ...]:
+        """What compiled loops over conjugates begin with."""
+        return compiled(self.loss, "conjugate"), self.loss.parameter, self.labels, self.sample_weight, *self._dual_domain
+
+    @property
+    def _dual_domain(self) -> tuple[float, float, bool]:
+        """Of u or, where the last is true, of u y."""
+        low, high = self.loss.dual_domain
+        return float(low), float(high), self.loss.task == "classification"
+
+    def in_dual_domain(self, u: Vector) -> Vector:
+        """Dual values, each moved to the nearest in its interval."""
+        u, out = self._by_sample("u", u), np.empty(self.n)
+        loops.clip_duals(*self._dual_domain, self.labels, u, out)
+        return out
+
+    @property
     def labels(self) -> Vector:
         """y, which every loss that can be minimised has."""
         if self.y is None:
@@ -254,11 +271,10 @@ class Problem:
         u = self._by_sample("u", u)
         pull = self.rows.transposed(self.sample_weight * u)[: self.d] / self.n if pull is None else pull
         square = float(dot(pull, pull)) / (2.0 * self.alpha)
-        conjugate = (compiled(self.loss, "conjugate"), self.loss.parameter, self.labels, self.sample_weight)
-        domain = (*map(float, self.loss.dual_domain), self.loss.task == "classification")
+        conjugate = self.conjugate_loop
 
         def value(s: float) -> float:
-            return -float(loops.total_conjugate(*conjugate, *domain, u, s)) / self.n - s * s * square
+            return -float(loops.total_conjugate(*conjugate, u, s)) / self.n - s * s * square
 
         return value
 

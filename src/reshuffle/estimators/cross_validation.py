@@ -1,8 +1,9 @@
 """The certified estimators with alpha chosen by cross-validation.
 
-A fold is the whole problem with weights of zero for the rows that are left out, so all folds read the same data where it lies. In
-each fold every predictor goes along a path over the alphas, in threads, and predictions for the rows that were left out come from
-their margins. Only a scoring function of the user's own, which may look at rows, makes a copy of some.
+A fold is the whole problem with weights of zero for the rows that are left out, so all folds read the same data where it lies.
+Every predictor first goes along a path over the alphas with all rows. In each fold it goes along again, in threads, from where it
+was with all of them, which is nearly there; predictions for the rows that were left out come from their margins. Only a scoring
+function of the user's own, which may look at rows, makes a copy of some.
 """
 
 from collections.abc import Iterator
@@ -51,16 +52,18 @@ class _CertifiedCV(LinearModel):
         return super()._checked_loss()
 
     def _train(self, problem: Problem, columns: Columns, starts: list[Vector] | None) -> list[Trained]:
-        """Choose alpha by the folds, then train on all rows from the mean of what the folds found for it."""
+        """All alphas on all rows, then in each fold from there, which chooses among them."""
         given, classes = columns.given, len(columns.names)
         targets = [problem.replace(y=columns.labels(k)) for k in range(classes)]
         self.alphas_ = _grid(targets, self.alphas)
         splits = _folds(self.cv, given, is_classifier(self))
         options: dict[str, Any] = {"tol": self.tol or 1e-16, "max_iter": self.max_iter, "seed": self._seed()}
 
+        whole = self._in_threads(lambda k: path(targets[k], self.alphas_, **options), classes)
+
         def along(task: int) -> SolutionPath:
             fold, k = divmod(task, classes)
-            return path(_on(targets[k], splits[fold].train), self.alphas_, **options)
+            return path(_on(targets[k], splits[fold].train), self.alphas_, near=whole[k], **options)
 
         paths = self._in_threads(along, len(splits) * classes)
         folds = [paths[fold * classes : (fold + 1) * classes] for fold in range(len(splits))]
@@ -73,9 +76,8 @@ class _CertifiedCV(LinearModel):
         self.alpha_, self.best_score_ = float(self.alphas_[best]), float(means[best])
 
         def train(k: int) -> Trained:
-            start = np.mean([fold[k].solutions[best].x for fold in folds], axis=0)
-            report = self._report(columns.names[k])
-            found = solve(targets[k].replace(alpha=self.alpha_), x0=start, callback=report, **options)
+            start, report = whole[k].solutions[best], self._report(columns.names[k])
+            found = solve(targets[k].replace(alpha=self.alpha_), x0=start.x, dual0=start.dual, callback=report, **options)
             return Trained(found.x, found.history, None, found.gap, found.relative_gap, found.converged)
 
         return self._in_threads(train, classes)

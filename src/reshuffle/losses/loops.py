@@ -42,6 +42,47 @@ def total_conjugate(
 
 
 @jit()
+def clip_duals(low: float, high: float, of_margins: bool, labels: Any, u: Any, out: Any) -> None:
+    """u moved into its domain: see `total_conjugate`."""
+    for i in range(u.size):
+        below, above = (low, high) if labels[i] > 0.0 or not of_margins else (-high, -low)
+        out[i] = min(max(u[i], below), above)
+
+
+@jit()
+def sums_for_rounding(
+    conjugate: Any,
+    parameter: float,
+    labels: Any,
+    weights: Any,
+    low: float,
+    high: float,
+    of_margins: bool,
+    u: Any,
+    reach: float,
+    lengths: Any,
+) -> tuple[float, float, float, float, float, float]:
+    """What `duality.rounding` asks for, with far_i = reach lengths_i + |y_i| + |parameter|: the weighted sums of far, of its
+    square, of |l*(u)| + |u| (2 |y| + |parameter|), of |u| and of |u| lengths, and the largest far.
+    """
+    slack, most = 1e-12, 0.0
+    of_far = of_squares = of_conjugates = of_duals = of_rows = 0.0
+    for i in range(u.size):
+        sign, weight, label, dual = labels[i] if of_margins else 1.0, weights[i], abs(labels[i]), abs(u[i])
+        far, v = reach * lengths[i] + label + abs(parameter), sign * u[i]
+        value = np.inf
+        if low - slack <= v <= high + slack:
+            value = abs(conjugate(sign * min(max(v, low), high), labels[i], parameter))
+        of_far += weight * far
+        of_squares += weight * far * far
+        of_conjugates += weight * (value + dual * (2.0 * label + abs(parameter)))
+        of_duals += weight * dual
+        of_rows += weight * dual * lengths[i]
+        most = max(most, far)
+    return of_far, of_squares, of_conjugates, of_duals, of_rows, most
+
+
+@jit()
 def careful(curvature: float, slope: float, off: float, care: float) -> float:
     """A curvature moved by `care` towards that of the parabola with this slope whose least point is `off` away."""
     return curvature + care * max(abs(slope) / off - curvature, 0.0) if care > 0.0 and off > 0.0 else curvature

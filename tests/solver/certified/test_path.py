@@ -36,6 +36,30 @@ def test_a_path_takes_fewer_passes_than_its_fits():
     assert along < 0.9 * alone
 
 
+@pytest.mark.parametrize("name", ["logistic", "hinge", "squared"])
+def test_a_path_near_another_finds_its_own_minima_and_smooth_ones_in_fewer_passes(name):
+    p = problem(name, n=2000, d=30, alpha=1.0, intercept=True)
+    alphas = np.logspace(-1, -4, 8)
+    weights = np.ones(p.n)
+    weights[:200] = 0.0
+    fold, whole = p.reweighted(weights * p.n / weights.sum()), rs.path(p, alphas, tol=1e-5)
+    near, alone = rs.path(fold, 8, tol=1e-5, near=whole), rs.path(fold, alphas, tol=1e-5)
+    np.testing.assert_array_equal(near.alphas, alphas)
+    assert near.converged
+    assert np.all(near.f - near.gap <= alone.f)
+    assert np.all(alone.f - alone.gap <= near.f)
+    passes = [sum(len(one.history) for one in path.solutions) for path in (near, alone)]
+    assert p.smoothness is None or passes[0] < passes[1]
+
+
+def test_a_path_of_something_else_is_refused():
+    p = problem("logistic", n=50, d=3)
+    whole = rs.path(p, [0.1, 0.01])
+    for other, alphas in ((p, [0.1, 0.02]), (p.replace(fit_intercept=not p.fit_intercept), [0.1, 0.01])):
+        with pytest.raises(ValueError, match="near is a path of other alphas or other features"):
+            rs.path(other, alphas, near=whole)
+
+
 def test_a_fit_from_the_optimum_stops_after_one_look():
     p = problem("logistic", n=3000, d=8)
     assert len(solve(p, tol=1e-4, x0=solve(p, tol=1e-9).x).history) == 1
@@ -115,3 +139,11 @@ def test_rows_of_weight_zero_that_stay_are_rows_that_are_not_there(name, interce
     assert first.converged
     assert -second.gap - 1e-12 <= first.f - second.f <= first.gap + 1e-12
     assert staying.replace(alpha=0.2).n == n
+
+
+def test_the_best_constant_of_a_loss_with_kinks_is_exact():
+    """f falls in proportion to how far the intercept is off there, not to its square."""
+    p = problem("absolute", n=50, d=4, intercept=True, seed=93, weighted=True)
+    order = np.argsort(p.labels)
+    middle = p.labels[order][np.searchsorted(np.cumsum(p.sample_weight[order]), 0.5 * p.sample_weight.sum())]
+    assert baseline(p).f == pytest.approx(np.mean(p.sample_weight * np.abs(p.labels - middle)), rel=1e-11)

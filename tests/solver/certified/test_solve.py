@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.duality import lower_bound
+from reshuffle.duality import lower_bound, rounding
 from reshuffle.losses import LOSSES, get_loss
 from reshuffle.solver.certified import baseline, solve
 from reshuffle.solver.certified.newton import batch_sizes, sample_by_curvature
 from reshuffle.solver.certified.progress import Progress
 from reshuffle.solver.certified.row_span import RowSpan
 from reshuffle.solver.certified.sdca import passes_to_go, sdca
+from reshuffle.vectors import balance
 
 NAMES = [name for name in LOSSES if name != "unit"]
 KINKED = [name for name in NAMES if get_loss(name).smoothness is None]
@@ -283,6 +284,37 @@ def test_a_lower_bound_holds_for_any_dual_values(intercept):
     lowest = solve(p, tol=1e-10).f
     for seed in range(20):
         u = np.random.default_rng(seed).uniform(-2, 2, p.n)
-        bound, feasible = lower_bound(p, u, lowest)
+        bound, feasible, pull = lower_bound(p, u, lowest)
         assert bound <= lowest
+        np.testing.assert_allclose(pull, p.transposed(p.sample_weight * feasible)[: p.d] / p.n, rtol=1e-9, atol=1e-12)
+        assert bound == pytest.approx(p.dual_objective_along(feasible)(1.0), rel=1e-9)
         assert not intercept or abs(p.sample_weight @ feasible) < 1e-9
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_rounding_may_hide_is_the_sum_that_is_written_down(name, intercept):
+    """The same bound with an array for every term."""
+    p = problem(name, intercept=intercept, weighted=True)
+    found = solve(p, tol=1e-6, max_iter=3000)
+    w, y, loss, n, d = p.sample_weight, np.abs(p.labels), p.loss, p.n, p.d
+    far = p.lengths * np.linalg.norm(found.x) + y + abs(loss.parameter)
+    delta, u = 2.0**-52 * (d + 16) * far, np.abs(found.dual)
+    ways = [] if loss.lipschitz is None else [loss.lipschitz * (w @ delta)]
+    if loss.smoothness is not None:
+        ways.append(np.sqrt(2.0 * loss.smoothness * n * found.f * (w @ delta**2)))
+    of_f = 2.0**-52 * (n + 16) * found.f + min(ways) / n + 2.0**-52 * (d + 16) * p.regulariser(found.x)
+    conjugates = w @ (np.abs(p.conjugates(found.dual)) + u * (2.0 * y + abs(loss.parameter))) / n
+    off = 2.0**-52 * (n + 16) * ((w * u) @ p.lengths) / n
+    pull = p.alpha * np.linalg.norm(found.x[:d]) + np.sqrt(2.0 * p.alpha * found.gap) + off
+    of_dual = 2.0**-52 * (n + 16) * conjugates + off * (2.0 * pull + off) / p.alpha + 2.0**-52 * (d + 16) * p.regulariser(found.x)
+    if intercept:
+        of_dual += (abs(balance(w, found.dual)) + 2.0**-51 * (w @ u)) / n * 10.0 * (1.0 + far.max())
+    assert rounding(p, found.x, found.f, found.gap, found.dual) == pytest.approx(of_f + of_dual, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_duals_are_moved_to_the_nearest_that_is_allowed(name):
+    p = problem(name, weighted=True)
+    u = np.random.default_rng(0).uniform(-3, 3, p.n)
+    np.testing.assert_array_equal(p.in_dual_domain(u), np.clip(u, *p.dual_bounds))

@@ -57,20 +57,31 @@ class SolutionPath:
         return frame({"alpha": self.alphas, **columns}).set_index("alpha")
 
 
-def path(problem: Problem, alphas: int | ArrayLike = 20, *, tol: float = 1e-3, max_iter: int = 1000, seed: int = 0) -> SolutionPath:
+def path(
+    problem: Problem,
+    alphas: int | ArrayLike = 20,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
+    seed: int = 0,
+    near: SolutionPath | None = None,
+) -> SolutionPath:
     """Minimise f for each alpha until its certified relative gap is at most tol. Fits go from the largest alpha down, each from
     where those before it point to.
 
     problem : its own alpha does not matter.
     alphas : the values, or how many, from `alpha_max` down over seven decades.
     tol, max_iter, seed : of each fit.
+    near : what was found for the same alphas on nearly the same data (a fold, or before rows came in): fits start from there.
     """
-    values, start = grid(problem, alphas), baseline(problem)
+    values, start = grid(problem, near.alphas if near is not None and np.ndim(alphas) == 0 else alphas), baseline(problem)
+    if near is not None and not (np.array_equal(values, near.alphas) and near.solutions[0].x.size == problem.dimension):
+        raise ValueError("near is a path of other alphas or other features; use one of the same, or None")
     found: dict[int, Solution] = {}
     before: list[tuple[float, Solution]] = []
     for k in map(int, np.argsort(-values, kind="stable")):
         here = problem.replace(alpha=float(values[k]))
-        x0, dual0 = _pointed_to(here, before[-2:])
+        x0, dual0 = _pointed_to(here, before[-2:]) if near is None else _moved_along(here, near, k, found)
         found[k] = solve(here, tol=tol, max_iter=max_iter, x0=x0, dual0=dual0, seed=seed, start=start)
         before.append((here.alpha, found[k]))
     return SolutionPath(values, [found[k] for k in range(values.size)])
@@ -87,6 +98,14 @@ def _pointed_to(problem: Problem, before: list[tuple[float, Solution]]) -> tuple
     apart = np.log(before[0][0] / alpha)
     on = min(np.log(alpha / problem.alpha) / apart, 1.0) if apart > 0.0 else 0.0
     return last.x + on * (last.x - before[0][1].x), dual
+
+
+def _moved_along(problem: Problem, near: SolutionPath, k: int, found: dict[int, Solution]) -> tuple[Vector, Vector | None]:
+    """Where `near` is for the k-th alpha, moved by as much as what was found last is apart from it there."""
+    last = next(reversed(found), None)
+    x = near.solutions[k].x + (0.0 if last is None else found[last].x - near.solutions[last].x)
+    duals = near.solutions[k].dual if last is None else found[last].dual
+    return x, duals if problem.smoothness is None and duals.size == problem.n else None
 
 
 def grid(problem: Problem, alphas: int | ArrayLike) -> Vector:

@@ -231,10 +231,11 @@ def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: 
     `width` is how far kinks are smoothed at first.
     """
     n = problem.n
-    order = permutation(n, seed, 0, Stream.GROWING_BATCH)
+    sizes = batch_sizes(n, problem.dimension) if grow else [n]
+    order = permutation(n, seed, 0, Stream.GROWING_BATCH) if len(sizes) > 1 else None
     limit = rows_for_hessian(problem)
-    for size in batch_sizes(n, problem.dimension) if grow else [n]:
-        rows = np.sort(order[:size]) if size < n else None
+    for size in sizes:
+        rows = None if order is None or size == n else np.sort(order[:size])
         smooth = problem.smoothness is not None
         losses = Losses(problem, rows) if smooth else Smoothed(problem, rows, width, progress.dual)
         x = on_batch(Batch(problem, rows, losses, limit), progress, x, final=size == n)

@@ -67,8 +67,9 @@ class Progress:
     ) -> None:
         self.problem, self.baseline, self._tol, self._small = problem, baseline, tol, small
         self._max_iter, self._callback, self._began, self._evaluating = max_iter, callback, time.perf_counter(), 0.0
-        self.x, self.dual = x, np.zeros(problem.n)
+        self.x, self.dual, self.pull = x, np.zeros(problem.n), np.zeros(problem.d)
         self.f, self.bound = np.inf, -np.inf
+        self._certified: tuple[float, float, float] | None = None  # f and bound, and the gap that is certified for them
         self._moved = 0.0
         self.history: list[Epoch] = []
 
@@ -91,7 +92,11 @@ class Progress:
 
     @property
     def certified_gap(self) -> float:
-        return certified(self.problem, self.x, self.f, self.bound, self.dual)
+        """With what rounding may hide, which takes about as long to work out as a short pass."""
+        if self._certified is None or self._certified[:2] != (self.f, self.bound):
+            gap = certified(self.problem, self.x, self.f, self.bound, self.dual)
+            self._certified = self.f, self.bound, gap
+        return self._certified[2]
 
     @property
     def target(self) -> float:
@@ -149,7 +154,7 @@ class Progress:
         self._evaluating += now - began
         self.history.append(Epoch(len(self.history) + 1, None, self.f, gap, now - self._began - self._evaluating))
         finished = self.finished
-        if finished and gap is not None:  # what rounding may hide is worked out once: it takes as long as a short pass
+        if finished and gap is not None:
             self.history[-1] = replace(self.history[-1], gap=self.certified_gap)
         if self._callback is not None:
             self._callback(self.history[-1])
@@ -157,14 +162,14 @@ class Progress:
 
     def bound_by(self, dual: Vector, pull: Vector | None = None) -> None:
         """Dual values that may prove a better bound."""
-        bound, feasible = lower_bound(self.problem, dual, self.f - self.target, pull)
-        if bound > self.bound:
-            self.bound, self.dual = bound, feasible
+        found = lower_bound(self.problem, dual, self.f - self.target, pull)
+        if found.value > self.bound:
+            self.bound, self.dual, self.pull = found
 
     def adopt(self, x: Vector, dual: Vector, history: list[Epoch]) -> None:
         """What was found in another form of the problem; f and the bound are computed anew."""
         self.x, self.f = x, self.problem.objective(x)
-        self.bound, self.dual = lower_bound(self.problem, dual, self.f - self.target)
+        self.bound, self.dual, self.pull = lower_bound(self.problem, dual, self.f - self.target)
         self.history = history
 
     def solution(self) -> Solution:

@@ -25,7 +25,7 @@ from reshuffle.vectors import Vector
 _ROUNDED = 1e-10  # of f: a gain as small as this has lost most of its digits to rounding
 _ROUNDED_LABELS = 1e-12  # of f at zero: the same where f is nearly zero because an intercept alone fits, but labels are large
 _FARTHEST = 1e6  # an intercept beyond this belongs to a loss that falls for ever
-_NEAR = 1e-6  # accuracy of the intercept, on which f depends by the square
+_NEAR = {True: 1e-6, False: 1e-12}  # accuracy of the intercept, on which f depends by the square if the loss is smooth
 
 
 def solve(
@@ -89,18 +89,13 @@ def _dual_start(problem: Problem, progress: Progress, warm: bool) -> tuple[Vecto
     empty = problem.squared_norms() == 0.0  # rows that no pass would move
     if empty.any():
         dual[empty] = problem.duals(problem.margins(progress.x))[empty]
-        start = _point_of(problem, dual)
+        start = problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.alpha)
     if warm and progress.bound > lower_bound(problem, dual, -np.inf, start[: problem.d] * -problem.alpha)[0]:
         dual = progress.dual.copy()
-        start = _point_of(problem, dual)
+        start[: problem.d] = progress.pull / -problem.alpha
     if problem.fit_intercept:
         start[-1] = progress.x[-1]
     return start, dual
-
-
-def _point_of(problem: Problem, dual: Vector) -> Vector:
-    """The x that belongs to dual values."""
-    return problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.alpha)
 
 
 def baseline(problem: Problem) -> Baseline:
@@ -124,7 +119,8 @@ def baseline(problem: Problem) -> Baseline:
         low *= 2.0
     while slope(high) < 0.0 and high < _FARTHEST:
         high *= 2.0
-    b = low if slope(low) >= 0.0 else high if slope(high) <= 0.0 else float(brentq(slope, low, high, xtol=_NEAR, rtol=_NEAR))
+    near = _NEAR[problem.loss.smoothness is not None]
+    b = low if slope(low) >= 0.0 else high if slope(high) <= 0.0 else float(brentq(slope, low, high, xtol=near, rtol=near))
     f = float(weights @ alone.losses(np.full(labels.size, b))) / problem.n
     return Baseline(b, f, _ROUNDED * f + _ROUNDED_LABELS * zero + TINY)
 
