@@ -84,11 +84,16 @@ class Bound(NamedTuple):
     pull: Vector  #: A'(w dual) / n, without the intercept
 
 
-def lower_bound(problem: Problem, dual: Vector, wanted: float, pull: Vector | None = None) -> Bound:
+def bound_of_nothing(problem: Problem) -> float:
+    """The lower bound of min f that all duals zero give."""
+    return -float(loops.total_conjugate(*problem.conjugate_loop, problem.labels, 0.0)) / problem.n
+
+
+def lower_bound(problem: Problem, dual: Vector, wanted: float, pull: Vector | None = None, nothing: float | None = None) -> Bound:
     """A lower bound of min f from any dual values: they are moved into their domain and, with an intercept, those of the heavier
     sign are scaled down until both sides balance. Where that bound is nearer to the one of knowing nothing (all duals zero) than to
     the bound that is wanted, the best multiple of the duals is tried. `pull` is A'(w dual) / n, for duals in their domain of which
-    it is known: without an intercept the bound then needs no product.
+    it is known: without an intercept the bound then needs no product. `nothing` is `bound_of_nothing`, where it is known.
     """
     u = problem.in_dual_domain(dual)
     if problem.fit_intercept:
@@ -101,7 +106,9 @@ def lower_bound(problem: Problem, dual: Vector, wanted: float, pull: Vector | No
     pull = problem.transposed(problem.sample_weight * u)[: problem.d] / problem.n if pull is None else pull
     along = problem.dual_objective_along(u, pull)
     full = along(1.0)
-    nothing = along(0.0) if full < wanted else -np.inf
+    if full >= wanted:
+        return Bound(full, u, pull)
+    nothing = bound_of_nothing(problem) if nothing is None else nothing
     if full >= 0.5 * (wanted + nothing):
         return Bound(full, u, pull)
     half = along(0.5)

@@ -42,8 +42,10 @@ class Loss:
         raise NotImplementedError
 
     @staticmethod
-    def prox(p: float, y: float, step: float, parameter: float) -> float:
-        """The z that minimises step l(z, y) + (z - p)^2 / 2. A loss without one gets a search that asks its derivative."""
+    def prox(p: float, y: float, step: float, parameter: float, near: float) -> float:
+        """The z that minimises step l(z, y) + (z - p)^2 / 2. A search may begin at `near`, and end with six digits where that was
+        far off: it will be asked again from nearer. A loss without a prox gets a search that asks its derivative.
+        """
         raise NotImplementedError
 
     @property
@@ -88,8 +90,13 @@ def compiled(loss: Loss, function: str) -> Any:
     """A function of a loss as a C function that kernels call through a pointer: one kernel serves every loss, and both are kept
     on disk between processes.
     """
-    plain = getattr(loss, function)
-    if plain is not getattr(Loss, function):
+    plain, own = getattr(loss, function), getattr(Loss, function)
+    if plain is not own:
+        asked = plain.__code__.co_varnames[: plain.__code__.co_argcount], own.__code__.co_varnames[: own.__code__.co_argcount]
+        if len(asked[0]) != len(asked[1]):
+            raise TypeError(
+                f"{function} of the loss {loss.name!r} takes {', '.join(asked[0])}; it is called with {', '.join(asked[1])}"
+            )
         return _as_c_function(plain)
     if function in _SUBSTITUTES:
         return _substitute(function, compiled(loss, "derivative"))
@@ -129,7 +136,7 @@ def _slope(derivative: Any) -> Any:
 def _search(derivative: Any) -> Any:
     """z + step l'(z) rises in z, jumps at kinks, and passes p between p and p - step l'(p): halve that way till it is gone."""
 
-    def prox(p: float, y: float, step: float, parameter: float) -> float:
+    def prox(p: float, y: float, step: float, parameter: float, near: float) -> float:
         a, b = p, p - step * derivative(p, y, parameter)
         low: float = min(a, b)
         high: float = max(a, b)

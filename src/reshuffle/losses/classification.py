@@ -42,11 +42,11 @@ class Logistic(Loss):
         return small / (1.0 + small) ** 2
 
     @staticmethod
-    def prox(p: float, y: float, step: float, parameter: float) -> float:
+    def prox(p: float, y: float, step: float, parameter: float, near: float) -> float:
         """Newton's method on m - step / (1 + exp(m)) = y p, kept inside the bracket that the two sides of it give."""
         start = y * p
         low, high = start, start + step
-        m = min(start + 0.5 * step, max(start, 0.0)) if start < 0.0 else start + step * math.exp(-start) / (1.0 + math.exp(-start))
+        m = min(max(y * near, low), high)
         for _ in range(60):
             small = math.exp(-abs(m))
             share = small / (1.0 + small) if m > 0.0 else 1.0 / (1.0 + small)
@@ -56,7 +56,7 @@ class Logistic(Loss):
             else:
                 low = m
             nearer = m - excess / (1.0 + step * share * (1.0 - share))
-            if abs(nearer - m) <= 1e-6 * (1.0 + abs(m)):  # what is left then is about the square of this
+            if abs(nearer - m) <= 1e-3 * (1.0 + abs(m)):  # what is left then is about the square of this
                 return y * nearer
             m = nearer if low < nearer < high else 0.5 * (low + high)
         return y * m
@@ -108,7 +108,7 @@ class SmoothedHinge(Loss):
         return 1.0 / parameter if 0.0 < 1.0 - y * z < parameter else 0.0
 
     @staticmethod
-    def prox(p: float, y: float, step: float, parameter: float) -> float:
+    def prox(p: float, y: float, step: float, parameter: float, near: float) -> float:
         short = 1.0 - y * p
         if short <= 0.0:
             return p
@@ -141,7 +141,7 @@ class SquaredHinge(Loss):
         return 2.0 if y * z < 1.0 else 0.0
 
     @staticmethod
-    def prox(p: float, y: float, step: float, parameter: float) -> float:
+    def prox(p: float, y: float, step: float, parameter: float, near: float) -> float:
         return (p + 2.0 * step * y) / (1.0 + 2.0 * step) if y * p < 1.0 else p
 
 
@@ -167,5 +167,5 @@ class Hinge(Loss):
         return u * y
 
     @staticmethod
-    def prox(p: float, y: float, step: float, parameter: float) -> float:
+    def prox(p: float, y: float, step: float, parameter: float, near: float) -> float:
         return p + y * min(max(1.0 - y * p, 0.0), step)

@@ -106,8 +106,8 @@ def smoothed_models(prox: Any, smoothing: Any, z: Any, care: float, slopes: Any,
     h = 1e-6 * width
     for i in range(z.size):
         p = z[i] + width * multipliers[i]
-        slope = (p - prox(p, labels[i], width, parameter)) / width
-        rise = prox(p + h, labels[i], width, parameter) - prox(p - h, labels[i], width, parameter)
+        slope = (p - prox(p, labels[i], width, parameter, p)) / width
+        rise = prox(p + h, labels[i], width, parameter, p) - prox(p - h, labels[i], width, parameter, p)
         bend = careful(max(1.0 - rise / (2.0 * h), 0.0) / width, slope, abs(z[i] - labels[i]), care)
         slopes[i], curvatures[i] = weights[i] * slope, weights[i] * bend
 
@@ -119,6 +119,6 @@ def smoothed_total(value: Any, prox: Any, smoothing: Any, z: Any, move: Any, len
     total = 0.0
     for i in range(z.size):
         at = z[i] + length * move[i]
-        t = prox(at + width * multipliers[i], labels[i], width, parameter)
+        t = prox(at + width * multipliers[i], labels[i], width, parameter, at)
         total += weights[i] * (value(t, labels[i], parameter) + (at - t) * (multipliers[i] + 0.5 * (at - t) / width))
     return total

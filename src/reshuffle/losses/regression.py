@@ -31,7 +31,7 @@ class Squared(Loss):
         return 1.0
 
     @staticmethod
-    def prox(p: float, y: float, step: float, parameter: float) -> float:
+    def prox(p: float, y: float, step: float, parameter: float, near: float) -> float:
         return (p + step * y) / (1.0 + step)
 
 
@@ -74,7 +74,7 @@ class Huber(Loss):
         return 1.0 if abs(z - y) < parameter else 0.0
 
     @staticmethod
-    def prox(p: float, y: float, step: float, parameter: float) -> float:
+    def prox(p: float, y: float, step: float, parameter: float, near: float) -> float:
         return p - step * min(max((p - y) / (1.0 + step), -parameter), parameter)
 
 
@@ -100,7 +100,7 @@ class Absolute(Loss):
         return u * y
 
     @staticmethod
-    def prox(p: float, y: float, step: float, parameter: float) -> float:
+    def prox(p: float, y: float, step: float, parameter: float, near: float) -> float:
         return p - min(max(p - y, -step), step)
 
 
@@ -131,7 +131,7 @@ class EpsilonInsensitive(Loss):
         return u * y + parameter * abs(u)
 
     @staticmethod
-    def prox(p: float, y: float, step: float, parameter: float) -> float:
+    def prox(p: float, y: float, step: float, parameter: float, near: float) -> float:
         outside = p - min(max(p, y - parameter), y + parameter)
         return p - min(max(outside, -step), step)
 
@@ -169,5 +169,5 @@ class Quantile(Loss):
         return u * y
 
     @staticmethod
-    def prox(p: float, y: float, step: float, parameter: float) -> float:
+    def prox(p: float, y: float, step: float, parameter: float, near: float) -> float:
         return p - min(max(p - y, -parameter * step), (1.0 - parameter) * step)

@@ -471,7 +471,7 @@ def sdca_epoch(
         if has_intercept:
             along += x[last]
         towards = along + reach * dual[i]
-        new = (towards - prox(towards, labels[i], reach, parameter)) / reach
+        new = (towards - prox(towards, labels[i], reach, parameter, along)) / reach
         move = weights[i] * (dual[i] - new)
         if move != 0.0:
             dual[i] = new

@@ -274,8 +274,25 @@ def test_sdca_alone_finds_an_intercept():
 
 
 def test_passes_to_go_counts_at_the_rate_of_the_last_two():
-    assert passes_to_go([1.0, 0.5, 0.25], 0.25 / 8, 2) == pytest.approx(3.0)
-    assert passes_to_go([1.0, 1.0, 1.0], 0.1, 2) == np.inf
+    assert passes_to_go([(1, 1.0), (2, 0.5), (3, 0.25)], 0.25 / 8, 2) == pytest.approx(3.0)
+    assert passes_to_go([(1, 1.0), (2, 0.5), (5, 0.0625)], 0.0625 / 8, 2) == pytest.approx(3.0)
+    assert passes_to_go([(1, 1.0), (2, 1.0), (3, 1.0)], 0.1, 2) == np.inf
+
+
+def test_passes_without_a_look_are_records_too_and_the_last_one_is_looked_at():
+    p = problem("logistic", n=1000, d=700, kind="sparse", alpha=0.1)
+    found = solve(p, tol=1e-8)
+    assert found.converged
+    looks = [a.gap != b.gap for a, b in pairwise(found.history)]
+    assert not all(looks)
+    assert looks[-1]
+    for most in range(1, len(found.history)):
+        short = solve(p, tol=1e-8, max_iter=most)
+        assert len(short.history) == most
+        assert short.f == pytest.approx(p.objective(short.x), rel=1e-12)
+        assert short.history[-1].gap == short.gap
+        if most > 1:
+            assert short.gap < short.history[0].gap
 
 
 @pytest.mark.parametrize("intercept", [False, True])

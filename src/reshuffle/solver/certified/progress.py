@@ -3,11 +3,12 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from reshuffle.duality import certified, lower_bound
+from reshuffle.duality import bound_of_nothing, certified, lower_bound
 from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
 from reshuffle.solver.certified import tuning
@@ -135,8 +136,7 @@ class Progress:
         """Whether a lower bound after a step that was expected to lower f by so much could be near enough. As steps converge
         quadratically, f - min f is then about the square of it, relative to the gain.
         """
-        last = len(self.history) + 1 == self._max_iter
-        return last or expected * expected <= tuning.CERTIFY_WITHIN * self.target * self._gain
+        return self.at_last or expected * expected <= tuning.CERTIFY_WITHIN * self.target * self._gain
 
     def offer(self, x: Vector, f: float | None, dual: Vector | None, moved: float = 0.0, pull: Vector | None = None) -> bool:
         """x with f(x), where it is known, and dual values, which need not be feasible; returns `finished`. A gap at the level of
@@ -162,9 +162,27 @@ class Progress:
 
     def bound_by(self, dual: Vector, pull: Vector | None = None) -> None:
         """Dual values that may prove a better bound."""
-        found = lower_bound(self.problem, dual, self.f - self.target, pull)
+        found = lower_bound(self.problem, dual, self.f - self.target, pull, self.nothing)
         if found.value > self.bound:
             self.bound, self.dual, self.pull = found
+
+    @cached_property
+    def nothing(self) -> float:
+        """The lower bound of knowing nothing."""
+        return bound_of_nothing(self.problem)
+
+    @property
+    def at_last(self) -> bool:
+        """Whether the next record is the last that there may be."""
+        return len(self.history) + 1 >= self._max_iter
+
+    def passed(self) -> None:
+        """A pass after which nobody looks. What is known stays: f, and how far it is off at most."""
+        now = time.perf_counter()
+        gap = self.gap if np.isfinite(self.bound) else None
+        self.history.append(Epoch(len(self.history) + 1, None, self.f, gap, now - self._began - self._evaluating))
+        if self._callback is not None:
+            self._callback(self.history[-1])
 
     def adopt(self, x: Vector, dual: Vector, history: list[Epoch]) -> None:
         """What was found in another form of the problem; f and the bound are computed anew."""

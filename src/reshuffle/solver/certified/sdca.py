@@ -31,25 +31,35 @@ def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed:
     intercept_pull = pull * (float(np.median(squares)) or 1.0) if problem.fit_intercept else 0.0
     step = DualStep(compiled(problem.loss, "prox"), problem.loss.parameter, pull, intercept_pull)
     heavy = np.flatnonzero(squares > tuning.HEAVY * squares.mean())
-    gaps: list[float] = []
-    share = 1.0  # of a pass: the last one ends where the rate of the others says that it is enough
+    gaps: list[tuple[int, float]] = []  # after so many passes
+    share, look = 1.0, 1  # of a pass: the last one ends where the rate of the others says that it is enough; when to look next
     for epoch in range(10**9):
         again = heavy[permutation(heavy.size, seed, epoch, Stream.HEAVY_ROWS)]
         for visit in (order.permutation(epoch), again):
             part = visit[: math.ceil(share * visit.size)]
             problem.rows.sdca_epoch(part, problem.labels, problem.sample_weight, squares, step, x, dual)
-        if progress.offer(x, None, dual, pull=-problem.alpha * x[: problem.d]):
+        looking = epoch + 1 >= look or progress.at_last
+        if not looking:
+            progress.passed()
+        elif progress.offer(x, None, dual, pull=-problem.alpha * x[: problem.d]):
             return
         if problem.fit_intercept:
             x[-1] -= intercept_pull * float(problem.sample_weight @ dual)
-        gaps.append(progress.gap)
-        if len(gaps) > tuning.RATE_PASSES and passes_to_go(gaps, progress.target, tuning.RATE_PASSES) > patience:
-            return
+        if not looking:
+            continue
+        gaps.append((epoch + 1, progress.gap))
+        look = epoch + 2
+        if len(gaps) > tuning.RATE_PASSES:
+            left = passes_to_go(gaps, progress.target, tuning.RATE_PASSES)
+            if left > patience:
+                return
+            look += int(tuning.LOOK_AFTER * left)
         if len(gaps) > 1:
             share = min(max(tuning.LAST_PASS * passes_to_go(gaps, progress.target, 1), tuning.SHORTEST_PASS), 1.0)
 
 
-def passes_to_go(gaps: list[float], target: float, back: int) -> float:
-    """At the rate of the last few passes, so many of them."""
-    rate = float(np.log(gaps[-1 - back] / gaps[-1])) / back
-    return float(np.log(gaps[-1] / target)) / rate if rate > 0.0 else np.inf
+def passes_to_go(gaps: list[tuple[int, float]], target: float, back: int) -> float:
+    """At the rate since a few looks ago, so many passes."""
+    (before, first), (now, last) = gaps[-1 - back], gaps[-1]
+    rate = float(np.log(first / last)) / (now - before)
+    return float(np.log(last / target)) / rate if rate > 0.0 else np.inf

@@ -90,7 +90,8 @@ def _dual_start(problem: Problem, progress: Progress, warm: bool) -> tuple[Vecto
     if empty.any():
         dual[empty] = problem.duals(problem.margins(progress.x))[empty]
         start = problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.alpha)
-    if warm and progress.bound > lower_bound(problem, dual, -np.inf, start[: problem.d] * -problem.alpha)[0]:
+    nothing = lower_bound(problem, dual, -np.inf, start[: problem.d] * -problem.alpha).value if empty.any() else progress.nothing
+    if warm and progress.bound > nothing:
         dual = progress.dual.copy()
         start[: problem.d] = progress.pull / -problem.alpha
     if problem.fit_intercept:

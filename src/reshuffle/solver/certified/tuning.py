@@ -22,7 +22,8 @@ STALL_SHARE = 0.5  #: of the gap before those records: it has not fallen where i
 HEAVY = 2.0  #: mean squared row norms from which a row is visited twice in a pass [1.00, 1.02; 11 problems]
 LAST_PASS = 2.0  #: times what the rate of the last pass says is still to go of one: so much is made of it [1.09, 1.00; 5 problems]
 SHORTEST_PASS = 0.2  #: of a pass at least: a certificate costs as much [1.01, 0.99; 1 problem]
-RATE_PASSES = 2  #: passes back over which the rate is measured that says how many are still to go [1.00, 1.29; 11 problems]
+LOOK_AFTER = 0.5  #: of the passes that the rate says are still to go: so many are made without a look at f and the bound
+RATE_PASSES = 2  #: looks back over which the rate is measured that says how many are still to go [1.00, 1.29; 11 problems]
 
 # --- subsampled Newton
 
