@@ -34,10 +34,11 @@ def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed:
     gaps: list[tuple[int, float]] = []  # after so many passes
     share, look = 1.0, 1  # of a pass: the last one ends where the rate of the others says that it is enough; when to look next
     for epoch in range(10**9):
-        again = heavy[permutation(heavy.size, seed, epoch, Stream.HEAVY_ROWS)]
-        for visit in (order.permutation(epoch), again):
-            part = visit[: math.ceil(share * visit.size)]
-            problem.rows.sdca_epoch(part, problem.labels, problem.sample_weight, squares, step, x, dual)
+        visit = order.permutation(epoch)[: math.ceil(share * problem.n)]
+        if heavy.size:
+            again = heavy[permutation(heavy.size, seed, epoch, Stream.HEAVY_ROWS)]
+            visit = np.concatenate([visit, again[: math.ceil(share * heavy.size)]])
+        problem.rows.sdca_epoch(visit, problem.labels, problem.sample_weight, squares, step, x, dual)
         looking = epoch + 1 >= look or progress.at_last
         if not looking:
             progress.passed()
