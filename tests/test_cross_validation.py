@@ -53,6 +53,26 @@ def test_scores_are_those_of_plain_fits_on_copies(classes, weighted, storage):
     assert np.max(model.relative_gap_) <= 1e-8
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_several_classes_as_one_are_scored_as_plain_fits_are(weighted):
+    X, y = samples(3)
+    weights = np.random.default_rng(1).integers(0, 4, y.size) * 1.0 if weighted else None
+    options = {"loss": "multinomial", "tol": 1e-8, "random_state": 0}
+    model = rs.CertifiedClassifierCV(alphas=ALPHAS, cv=4, scoring="neg_log_loss", **options).fit(X, y, weights)
+    own = np.ones(y.size) if weights is None else weights
+    for fold, (train, test) in enumerate(StratifiedKFold(4).split(X, y)):
+        for a, alpha in enumerate(model.alphas_):
+            plain = rs.CertifiedClassifier(alpha=alpha, **options).fit(X[train], y[train], own[train])
+            want = -log_loss(y[test], plain.predict_proba(X[test]), sample_weight=own[test], labels=model.classes_)
+            assert model.scores_[fold, a] == pytest.approx(want, rel=1e-3)
+    assert (model.fold_relative_gap_ <= 1e-8).all()
+    assert model.relative_gap_ <= 1e-8
+    plain = rs.CertifiedClassifier(alpha=model.alpha_, **options).fit(X, y, weights)
+    np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-2, atol=1e-3)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    assert model.best_estimator_.loss == "multinomial"
+
+
 @pytest.mark.parametrize("loss", ["squared", "absolute"])
 def test_a_regression_is_scored_by_r2(loss):
     X, y = samples(1)

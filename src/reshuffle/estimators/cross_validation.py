@@ -19,11 +19,11 @@ from reshuffle.estimators.base import Columns, Given, LinearModel, Trained
 from reshuffle.estimators.certified import CertifiedClassifier, CertifiedRegressor
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
-from reshuffle.losses import Loss
+from reshuffle.losses import Logistic, Loss, Multinomial, get_loss
 from reshuffle.problem import Problem
 from reshuffle.rows import Rows
-from reshuffle.solver.certified import SolutionPath, path, solve
-from reshuffle.solver.certified.alphas import grid
+from reshuffle.solver.certified import Solution, SolutionPath, path, solve, solve_multinomial
+from reshuffle.solver.certified.alphas import follow, grid
 from reshuffle.validation import whole_number
 from reshuffle.vectors import Vector
 
@@ -33,6 +33,44 @@ class Fold(NamedTuple):
 
     train: NDArray[np.intp]
     test: NDArray[np.intp]
+
+
+class Predictor:
+    """What is trained by itself: one class against all others, or numbers."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def path(self, problem: Problem, alphas: Vector, near: SolutionPath | None, **options: Any) -> SolutionPath:
+        """Every alpha, on `problem`: that of this predictor, or one of its folds."""
+        return path(problem, alphas, near=near, **options)
+
+    def solve(self, alpha: float, start: Solution, **options: Any) -> Solution:
+        return solve(self.problem.replace(alpha=alpha), x0=start.x, dual0=start.dual, **options)
+
+    def points(self, x: Vector) -> list[Vector]:
+        """One for each class that it scores."""
+        return [x]
+
+
+class Together(Predictor):
+    """All classes as one problem."""
+
+    def __init__(self, problem: Problem, numbers: NDArray[np.intp], classes: int) -> None:
+        super().__init__(problem)
+        self._numbers, self._classes = numbers, classes
+
+    def path(self, problem: Problem, alphas: Vector, near: SolutionPath | None, **options: Any) -> SolutionPath:
+        def fit(alpha: float, x0: Vector | None, dual0: Vector | None) -> Solution:
+            return solve_multinomial(problem.replace(alpha=alpha), self._numbers, self._classes, x0=x0, **options)
+
+        return follow(alphas, fit, near)
+
+    def solve(self, alpha: float, start: Solution, **options: Any) -> Solution:
+        return solve_multinomial(self.problem.replace(alpha=alpha), self._numbers, self._classes, x0=start.x, **options)
+
+    def points(self, x: Vector) -> list[Vector]:
+        return list(x)
 
 
 class _CertifiedCV(LinearModel):
@@ -53,22 +91,24 @@ class _CertifiedCV(LinearModel):
 
     def _train(self, problem: Problem, columns: Columns, starts: list[Vector] | None) -> list[Trained]:
         """All alphas on all rows, then in each fold from there, which chooses among them."""
-        given, classes = columns.given, len(columns.names)
-        targets = [problem.replace(y=columns.labels(k)) for k in range(classes)]
+        given, targets = columns.given, [problem.replace(y=columns.labels(k)) for k in range(len(columns.names))]
+        predictors = self._predictors(problem, columns, targets)
         self.alphas_ = _grid(targets, self.alphas)
         splits = _folds(self.cv, given, is_classifier(self))
         options: dict[str, Any] = {"tol": self.tol or 1e-16, "max_iter": self.max_iter, "seed": self._seed()}
 
-        whole = self._in_threads(lambda k: path(targets[k], self.alphas_, **options), classes)
+        count = len(predictors)
+        whole = self._in_threads(lambda k: predictors[k].path(predictors[k].problem, self.alphas_, None, **options), count)
 
         def along(task: int) -> SolutionPath:
-            fold, k = divmod(task, classes)
-            return path(_on(targets[k], splits[fold].train), self.alphas_, near=whole[k], **options)
+            fold, k = divmod(task, count)
+            return predictors[k].path(_on(predictors[k].problem, splits[fold].train), self.alphas_, whole[k], **options)
 
-        paths = self._in_threads(along, len(splits) * classes)
-        folds = [paths[fold * classes : (fold + 1) * classes] for fold in range(len(splits))]
+        paths = self._in_threads(along, len(splits) * count)
+        folds = [paths[fold * count : (fold + 1) * count] for fold in range(len(splits))]
+        points = [list(_points(predictors, fold)) for fold in folds]
         self.scores_ = np.array(
-            [self._scores_of(problem, given, found, split.test) for found, split in zip(folds, splits, strict=True)]
+            [self._scores_of(problem, given, found, split.test) for found, split in zip(points, splits, strict=True)]
         )
         self.fold_relative_gap_ = np.array([np.max([one.relative_gap for one in fold], axis=0) for fold in folds])
         means = self.scores_.mean(axis=0)
@@ -76,21 +116,24 @@ class _CertifiedCV(LinearModel):
         self.alpha_, self.best_score_ = float(self.alphas_[best]), float(means[best])
 
         def train(k: int) -> Trained:
-            start, report = whole[k].solutions[best], self._report(columns.names[k])
-            found = solve(targets[k].replace(alpha=self.alpha_), x0=start.x, dual0=start.dual, callback=report, **options)
+            report = self._report(columns.names[k] if count > 1 else "")
+            found = predictors[k].solve(self.alpha_, whole[k].solutions[best], callback=report, **options)
             return Trained(found.x, found.history, None, found.gap, found.relative_gap, found.converged)
 
-        return self._in_threads(train, classes)
+        return self._in_threads(train, count)
 
-    def _scores_of(self, problem: Problem, given: Given, fold: list[SolutionPath], test: NDArray[np.intp]) -> list[float]:
-        """Of the model with each alpha, on the rows that it has not seen."""
+    def _predictors(self, problem: Problem, columns: Columns, targets: list[Problem]) -> list[Predictor]:
+        return [Predictor(target) for target in targets]
+
+    def _scores_of(self, problem: Problem, given: Given, fold: list[list[Vector]], test: NDArray[np.intp]) -> list[float]:
+        """Of the model with each alpha, whose points these are, on the rows that it has not seen."""
         scorer = get_scorer(self._usual_scoring if self.scoring is None else self.scoring)
         if callable(self.scoring):
             rows = given.X.take(test) if isinstance(given.X, Rows) else given.X[test]
-            return [float(scorer(self._with(points), rows, given.y[test])) for points in _points(fold)]
+            return [float(scorer(self._with(points), rows, given.y[test])) for points in fold]
         weights = {} if given.weights is None else {"sample_weight": given.weights[test]}
         scores = []
-        for points in _points(fold):
+        for points in fold:
             model = self._with(points)
             margins = np.column_stack([problem.rows.margins(x, test) for x in points])
             model._scores = lambda X, margins=margins: margins if is_classifier(self) else margins[:, 0]
@@ -138,9 +181,10 @@ def _on(problem: Problem, rows: NDArray[np.intp]) -> Problem:
     return problem.reweighted(weights * (weights.size / weights.sum()))
 
 
-def _points(fold: list[SolutionPath]) -> Iterator[list[Vector]]:
+def _points(predictors: list[Predictor], fold: list[SolutionPath]) -> Iterator[list[Vector]]:
     """Where the predictors of a fold stand, for each alpha."""
-    return ([one.x for one in solutions] for solutions in zip(*(column.solutions for column in fold), strict=True))
+    for solutions in zip(*(column.solutions for column in fold), strict=True):
+        yield [point for own, one in zip(predictors, solutions, strict=True) for point in own.points(one.x)]
 
 
 class CertifiedClassifierCV(_CertifiedCV, LinearClassifier):
@@ -180,6 +224,14 @@ class CertifiedClassifierCV(_CertifiedCV, LinearClassifier):
         callbacks: Any = None,
     ) -> None:
         self._set_parameters(locals())
+
+    def _problem(self, X: Any, y: Any, loss: Loss, weights: Vector | None) -> Problem:
+        return super()._problem(X, y, Logistic() if isinstance(loss, Multinomial) else loss, weights)
+
+    def _predictors(self, problem: Problem, columns: Columns, targets: list[Problem]) -> list[Predictor]:
+        if self.classes_.size == 2 or not isinstance(get_loss(self.loss), Multinomial):
+            return super()._predictors(problem, columns, targets)
+        return [Together(problem, np.searchsorted(self.classes_, columns.given.y), self.classes_.size)]
 
 
 class CertifiedRegressorCV(_CertifiedCV, LinearRegressor):

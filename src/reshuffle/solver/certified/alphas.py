@@ -1,5 +1,6 @@
 """One problem for many alphas, from the largest down: each fit starts where those before it point to, and has a certificate."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,35 +78,46 @@ def path(
     values, start = grid(problem, near.alphas if near is not None and np.ndim(alphas) == 0 else alphas), baseline(problem)
     if near is not None and not (np.array_equal(values, near.alphas) and near.solutions[0].x.size == problem.dimension):
         raise ValueError("near is a path of other alphas or other features; use one of the same, or None")
-    found: dict[int, Solution] = {}
-    before: list[tuple[float, Solution]] = []
-    for k in map(int, np.argsort(-values, kind="stable")):
-        here = problem.replace(alpha=float(values[k]))
-        x0, dual0 = _pointed_to(here, before[-2:]) if near is None else _moved_along(here, near, k, found)
-        found[k] = solve(here, tol=tol, max_iter=max_iter, x0=x0, dual0=dual0, seed=seed, start=start)
-        before.append((here.alpha, found[k]))
-    return SolutionPath(values, [found[k] for k in range(values.size)])
+    kinks = problem.smoothness is None
+
+    def fit(alpha: float, x0: Vector | None, dual0: Vector | None) -> Solution:
+        if dual0 is not None and not (kinks and dual0.size == problem.n):
+            dual0 = None
+        here = problem.replace(alpha=alpha)
+        return solve(here, tol=tol, max_iter=max_iter, x0=x0, dual0=dual0, seed=seed, start=start)
+
+    return follow(values, fit, near)
 
 
-def _pointed_to(problem: Problem, before: list[tuple[float, Solution]]) -> tuple[Vector | None, Vector | None]:
-    """x in line with the last two solutions, in the logarithm of alpha, but no further from the last than they are apart; and the
-    last dual values, which the slopes at x would not tell where the loss has kinks.
+def follow(
+    alphas: Vector, fit: Callable[[float, Vector | None, Vector | None], Solution], near: SolutionPath | None = None
+) -> SolutionPath:
+    """`fit` an alpha after the other, from the largest down, each from where those before it, or `near`, point to: an x, and the
+    dual values of a neighbour, which the slopes at x would not tell where the loss has kinks.
     """
-    if not before:
+    found: dict[int, Solution] = {}
+    for k in map(int, np.argsort(-alphas, kind="stable")):
+        start = _pointed_to(alphas, k, found) if near is None else _moved_along(near, k, found)
+        found[k] = fit(float(alphas[k]), *start)
+    return SolutionPath(alphas, [found[k] for k in range(alphas.size)])
+
+
+def _pointed_to(alphas: Vector, k: int, found: dict[int, Solution]) -> tuple[Vector | None, Vector | None]:
+    """x in line with the last two solutions, in the logarithm of alpha, but no further from the last than they are apart."""
+    if not found:
         return None, None
-    alpha, last = before[-1]
-    dual = last.dual if problem.smoothness is None else None
-    apart = np.log(before[0][0] / alpha)
-    on = min(np.log(alpha / problem.alpha) / apart, 1.0) if apart > 0.0 else 0.0
-    return last.x + on * (last.x - before[0][1].x), dual
+    first, last = list(found)[-2:] if len(found) > 1 else [*found, *found]
+    apart = np.log(alphas[first] / alphas[last])
+    on = min(np.log(alphas[last] / alphas[k]) / apart, 1.0) if apart > 0.0 else 0.0
+    return found[last].x + on * (found[last].x - found[first].x), found[last].dual
 
 
-def _moved_along(problem: Problem, near: SolutionPath, k: int, found: dict[int, Solution]) -> tuple[Vector, Vector | None]:
+def _moved_along(near: SolutionPath, k: int, found: dict[int, Solution]) -> tuple[Vector, Vector]:
     """Where `near` is for the k-th alpha, moved by as much as what was found last is apart from it there."""
     last = next(reversed(found), None)
-    x = near.solutions[k].x + (0.0 if last is None else found[last].x - near.solutions[last].x)
-    duals = near.solutions[k].dual if last is None else found[last].dual
-    return x, duals if problem.smoothness is None and duals.size == problem.n else None
+    if last is None:
+        return near.solutions[k].x, near.solutions[k].dual
+    return near.solutions[k].x + (found[last].x - near.solutions[last].x), found[last].dual
 
 
 def grid(problem: Problem, alphas: int | ArrayLike) -> Vector:

@@ -144,8 +144,7 @@ class JointProgress(Progress):
         super().__init__(joint.one, x, joint.baseline(), tol=tol, max_iter=max_iter, small=small, callback=callback)
         self._joint = joint
 
-    @property
-    def certified_gap(self) -> float:
+    def _certify(self) -> float:
         """With what rounding may hide, as `duality.rounding` counts it: a loss changes by at most twice the largest change of a
         margin, and the entropies of a sample by at most log K.
         """
@@ -190,7 +189,11 @@ def solve_multinomial(
     progress = JointProgress(joint, x, tol=tol, max_iter=max_iter, callback=callback)
     order, limit = permutation(rows.n, seed, 0, Stream.GROWING_BATCH), rows_for_hessian(rows)
     with one_thread():
-        for size in batch_sizes(rows.n, rows.dimension) if x0 is None else [rows.n]:
+        if x0 is not None:  # which may be good enough
+            whole = JointBatch(joint, None, limit)
+            here = whole.at(x)
+            progress.offer(x, here.f, whole.losses.duals(whole.losses.models(here.z, 0.0)[0]))
+        for size in batch_sizes(rows.n, rows.dimension) if x0 is None else [rows.n] if not progress.finished else []:
             chosen = np.sort(order[:size]) if size < rows.n else None
             x = on_batch(JointBatch(joint, chosen, limit), progress, x, final=chosen is None)
     found = progress.solution()

@@ -95,9 +95,11 @@ class Progress:
     def certified_gap(self) -> float:
         """With what rounding may hide, which takes about as long to work out as a short pass."""
         if self._certified is None or self._certified[:2] != (self.f, self.bound):
-            gap = certified(self.problem, self.x, self.f, self.bound, self.dual)
-            self._certified = self.f, self.bound, gap
+            self._certified = self.f, self.bound, self._certify()
         return self._certified[2]
+
+    def _certify(self) -> float:
+        return certified(self.problem, self.x, self.f, self.bound, self.dual)
 
     @property
     def target(self) -> float:
