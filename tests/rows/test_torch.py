@@ -12,6 +12,7 @@ from reshuffle.spectral import permutations as spectral
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'reshuffle[gpu]'")
 from reshuffle.rows import torch as device_rows  # noqa: E402
+from reshuffle.rows import torch_orders, transfer  # noqa: E402
 
 N, D = 120, 15
 
@@ -29,16 +30,16 @@ def in_memory(tensor):
 @pytest.fixture
 def few_at_once(monkeypatch):
     """Several blocks of rows and groups of orders, and both bodies, as large data have them."""
-    monkeypatch.setattr(device_rows, "_CHUNK_ENTRIES", 7 * D)
-    monkeypatch.setattr(device_rows, "_ROWS_A_BLOCK", 16)
-    monkeypatch.setattr(device_rows, "_ORDERS_AT_ONCE", 3)
+    monkeypatch.setattr(transfer, "BLOCK_ENTRIES", 7 * D)
+    monkeypatch.setattr(torch_orders, "_ROWS_A_BLOCK", 16)
+    monkeypatch.setattr(torch_orders, "_ORDERS_AT_ONCE", 3)
 
 
 @pytest.mark.parametrize("body", ["StreamedRows", "ReweightedRows"])
 @pytest.mark.parametrize("kind", device_rows.TYPES, ids=str)
 @pytest.mark.parametrize(("b", "intercept"), [(1, False), (7, True), (N, False)])
 def test_constants_are_those_of_rows_in_memory(kind, b, intercept, body, few_at_once, monkeypatch):
-    monkeypatch.setattr(device_rows, "_MOST_REWEIGHTED", N if body == "ReweightedRows" else 0)
+    monkeypatch.setattr(torch_orders, "_MOST_REWEIGHTED", N if body == "ReweightedRows" else 0)
     monkeypatch.setattr(device_rows.torch.Tensor, "element_size", lambda self: 8)
     X, weights = data(kind), np.random.default_rng(1).random(N) + 0.5
     problem, same = (rs.Problem(A, loss="unit", sample_weight=weights, fit_intercept=intercept) for A in (X, in_memory(X)))
@@ -64,7 +65,7 @@ def test_upper_bounds_are_those_of_rows_in_memory(few_at_once):
 @pytest.mark.parametrize("n", [1, 2, 1000])
 def test_random_orders_are_those_of_the_host(n):
     order = make_order("rr", n, seed=11)
-    rows = device_rows.StreamedRows(device_rows.on_device(torch.ones((n, 2))), np.ones(n), torch.float32)
+    rows = torch_orders.StreamedRows(device_rows.on_device(torch.ones((n, 2))), np.ones(n), torch.float32)
     drawn = rows.orders(order, [0, 3, 200])
     np.testing.assert_array_equal(drawn.numpy(), [order.permutation(k) for k in (0, 3, 200)])
     blocks = make_order(f"blocks:{max(n // 10, 1)}", n, seed=1)

@@ -235,7 +235,7 @@ def counted_rows(X: Any, y: Any, sample_weight: Any) -> Given:
     kept = np.flatnonzero(weights)
     if kept.size == weights.size:
         return Given(X, y, weights, y, kept)
-    return Given(X.take(kept) if isinstance(X, Rows) else X[kept], y[kept], weights[kept], y, kept)
+    return Given(X.subset(kept) if isinstance(X, Rows) else X[kept], y[kept], weights[kept], y, kept)
 
 
 def _mean_one(weights: Vector) -> Vector:

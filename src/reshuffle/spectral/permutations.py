@@ -23,7 +23,7 @@ from reshuffle.problem import Problem
 from reshuffle.records import settings_of
 from reshuffle.rows import Arranged, Rows, batch_starts
 from reshuffle.spectral import lanczos
-from reshuffle.spectral.batches import largest_batch
+from reshuffle.spectral.batches import LargestBatch, largest_batch, largest_batches
 from reshuffle.spectral.together import top_eigenvalues, upper_bounds
 from reshuffle.vectors import Vector
 
@@ -134,23 +134,37 @@ class Permutations:
         if together is None or self.shared.largest == 0.0:
             yield from map(self.constants_of, permutations)
             return
-        for permutation, hat in zip(permutations, self._ordered_norms(permutations), strict=True):
-            til = self.shared.largest, 0.0
-            if self.batch_size > 1:
-                order = self.shared.order.permutation(permutation)
-                til = self._largest_batch(self.shared.rows.arrange(order, self.batch_size), order, permutation)
-            yield self._sample(permutation, hat, *til)
+        orders = self.shared.rows.orders(self.shared.order, permutations)  # type: ignore[attr-defined]
+        hats, tils = self._ordered_norms(permutations, orders), self._largest_batches(permutations, orders)
+        for permutation, hat, til in zip(permutations, hats, tils, strict=True):
+            yield self._sample(permutation, hat, til.value, til.residual)
 
-    def _ordered_norms(self, permutations: Sequence[int]) -> list[lanczos.TopEigenvalue]:
+    def _ordered_norms(self, permutations: Sequence[int], orders: Any) -> list[lanczos.TopEigenvalue]:
         shared, rows = self.shared, self.shared.rows
-        orders = rows.orders(shared.order, permutations)  # type: ignore[attr-defined]
         together = rows.together(orders, self.batch_size)  # type: ignore[attr-defined]
         if shared.share is None:
             profile, mix = self._on_device
             return top_eigenvalues(together, profile * mix[orders], tol=shared.tol)
-        streams = [generator(shared.order.seed, k, Stream.START) for k in permutations]
-        start = np.stack([stream.standard_normal(self._n) for stream in streams])
-        return upper_bounds(together, rows.up(start), slack=shared.tol, failure_probability=shared.share)  # type: ignore[attr-defined]
+        start = self._normal(permutations, Stream.START)
+        return upper_bounds(together, start, slack=shared.tol, failure_probability=shared.share)
+
+    def _largest_batches(self, permutations: Sequence[int], orders: Any) -> list[LargestBatch]:
+        shared = self.shared
+        if self.batch_size == 1:
+            return [LargestBatch(shared.largest, 0.0)] * len(permutations)
+        batches = shared.rows.batches(orders, self.batch_size)  # type: ignore[attr-defined]
+        traces = batches.sums(shared.squared_norms).reshape(len(permutations), -1)
+        start = self._normal(permutations, Stream.BATCH_START)
+        if shared.share is None:
+            start = np.sqrt(self._n) * self._on_device[1][orders] + _BATCH_GUARD * start
+        options: Any = {"batch_size": self.batch_size, "tol": shared.tol, "failure_probability": shared.share}
+        return largest_batches(batches, traces, batches.spread(start), **options)
+
+    def _normal(self, permutations: Sequence[int], stream: Stream) -> Any:
+        """Random starts, a row for each permutation, where the rows are."""
+        seed = self.shared.order.seed
+        drawn = np.stack([generator(seed, k, stream).standard_normal(self._n) for k in permutations])
+        return self.shared.rows.up(drawn)  # type: ignore[attr-defined]
 
     @cached_property
     def _on_device(self) -> tuple[Any, Any]:

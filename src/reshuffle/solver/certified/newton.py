@@ -172,17 +172,18 @@ class Batch:
 
     def _fresh(self, curvatures: Vector) -> Callable[[Vector], Vector]:
         fresh = self.preconditioner(curvatures)
-        self._held = fresh if self.problem.dimension <= tuning.FEW_FEATURES else None  # a diagonal is formed in no time
+        self._held = fresh if self.problem.dimension <= few_features(self.problem) else None  # a diagonal is formed in no time
         return fresh
 
     def preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
         """Nearly the inverse of that Hessian."""
-        if self.alpha.size > tuning.FEW_FEATURES:
+        if self.alpha.size > few_features(self.problem):
             diagonal = self.problem.rows.curved_squares(curvatures, self.rows) / self.size + self.alpha
             diagonal[diagonal <= 0.0] = 1.0
             return lambda r: r / diagonal
         chosen, kept = sample_by_curvature(curvatures, self._limit)
-        H = self.problem.rows.rough_hessian(kept, chosen if self.rows is None else self.rows[chosen]) / self.size
+        rows = self.rows if chosen is None else chosen if self.rows is None else self.rows[chosen]
+        H = self.problem.rows.rough_hessian(kept, rows) / self.size
         diagonal = H.reshape(-1)[:: H.shape[0] + 1]  # a view
         ridge, plain = 0.0, diagonal + self.alpha
         while True:  # an intercept without curvature, or a tiny alpha after rounding, may lack a positive pivot
@@ -193,12 +194,17 @@ class Batch:
             ridge = max(10.0 * ridge, _PIVOT * float(plain.max()))
 
 
-def sample_by_curvature(curvatures: Vector, limit: int) -> tuple[NDArray[np.int64], Vector]:
+def few_features(problem: Problem) -> int:
+    """Features up to which a Hessian is formed and factorised."""
+    return tuning.FEW_FEATURES_IN_BLOCKS if problem.rows.in_blocks else tuning.FEW_FEATURES
+
+
+def sample_by_curvature(curvatures: Vector, limit: int) -> tuple[Chosen, Vector]:
     """About `limit` of the rows, each with a chance in proportion to its curvature, and curvatures that make up for those left out.
     Where the model is sure of most rows, few of them bend at all, and the sample is nearly everything that counts.
     """
     if curvatures.size <= tuning.SAMPLE_ABOVE * limit:
-        return np.arange(curvatures.size), curvatures
+        return None, curvatures
     bent = np.flatnonzero(curvatures > tuning.SAMPLE_FLAT * curvatures.max(initial=0.0))
     kept = curvatures[bent]
     if bent.size <= tuning.SAMPLE_ABOVE * limit:
