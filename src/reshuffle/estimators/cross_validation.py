@@ -15,12 +15,13 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 
 from reshuffle.estimators.base import Columns, Given, LinearModel, Trained
-from reshuffle.estimators.certified import CertifiedClassifier, CertifiedRegressor
+from reshuffle.estimators.certified import CertifiedClassifier, CertifiedRegressor, predictors
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import Loss
 from reshuffle.problem import Problem
 from reshuffle.rows import Rows
+from reshuffle.rows.devices import PASSES_A_FIT
 from reshuffle.solver.certified import SolutionPath, path, solve
 from reshuffle.solver.certified.alphas import grid
 from reshuffle.validation import whole_number
@@ -49,6 +50,10 @@ class _CertifiedCV(LinearModel):
     def _checked_loss(self) -> Loss:
         whole_number("max_iter", self.max_iter, 1)
         return super()._checked_loss()
+
+    def _passes(self) -> float:
+        """Warm starts make the fits of a path cheap: some five for all alphas, in each of some five folds."""
+        return 25.0 * PASSES_A_FIT * predictors(self)
 
     def _train(self, problem: Problem, columns: Columns, starts: list[Vector] | None) -> list[Trained]:
         """Choose alpha by the folds, then train on all rows from the mean of what the folds found for it."""
@@ -176,6 +181,7 @@ class CertifiedClassifierCV(_CertifiedCV, LinearClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
         callbacks: Any = None,
+        device: Any = "auto",
     ) -> None:
         self._set_parameters(locals())
 
@@ -205,5 +211,6 @@ class CertifiedRegressorCV(_CertifiedCV, LinearRegressor):
         n_jobs: int | None = None,
         verbose: int = 0,
         callbacks: Any = None,
+        device: Any = "auto",
     ) -> None:
         self._set_parameters(locals())

@@ -17,6 +17,8 @@ CORE = 2e9  #: numbers that a core reads in a pass, a second
 LINK = 6e9  #: bytes a second from the host's memory
 START = 4.0  #: seconds until a GPU is ready
 PASSES_A_PERMUTATION = 8.0  #: of constants: some four products, of two passes each
+PASSES_A_SCHEME = 112.0  #: of an assessment of orders: 32 of them are summed along, and the constants of three measured
+PASSES_A_PLAN = 500.0  #: of a plan, in the optimum and in constants of some twenty batch sizes; its race runs on the CPU
 PASSES_A_FIT = 100.0  #: of a certified fit and of each of its classes, with the Hessians
 _MARGIN = 2.0  # times that work in memory must take longer
 

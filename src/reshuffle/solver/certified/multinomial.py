@@ -19,6 +19,7 @@ from reshuffle.blas import one_thread
 from reshuffle.epoch import Epoch
 from reshuffle.orders.streams import Stream, permutation
 from reshuffle.problem import Problem
+from reshuffle.rows.devices import memory_in_words
 from reshuffle.solver.certified import tuning
 from reshuffle.solver.certified.newton import Batch, Chosen, Losses, batch_sizes, on_batch, rows_for_hessian
 from reshuffle.solver.certified.progress import TINY, Baseline, Progress, Solution
@@ -189,7 +190,7 @@ def solve_multinomial(
     x = joint.start() if x0 is None else x0.ravel().copy()
     progress = JointProgress(joint, x, tol=tol, max_iter=max_iter, callback=callback)
     order, limit = permutation(rows.n, seed, 0, Stream.GROWING_BATCH), rows_for_hessian(rows)
-    with one_thread():
+    with one_thread(), memory_in_words():
         for size in batch_sizes(rows.n, rows.dimension) if x0 is None else [rows.n]:
             chosen = np.sort(order[:size]) if size < rows.n else None
             x = on_batch(JointBatch(joint, chosen, limit), progress, x, final=chosen is None)

@@ -15,6 +15,7 @@ from reshuffle.blas import one_thread
 from reshuffle.duality import lower_bound
 from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
+from reshuffle.rows.devices import memory_in_words
 from reshuffle.solver.certified import tuning
 from reshuffle.solver.certified.newton import few_features, newton
 from reshuffle.solver.certified.progress import TINY, Baseline, Progress, Solution
@@ -54,7 +55,7 @@ def solve(
         x[-1] = start.intercept
     small = problem.rows.entries <= tuning.SMALL
     progress = Progress(problem, x, start, tol=tol, max_iter=max_iter, small=small, callback=callback)
-    with one_thread():
+    with one_thread(), memory_in_words():
         if x0 is not None:
             if dual0 is not None:
                 progress.bound_by(dual0)

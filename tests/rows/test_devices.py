@@ -1,0 +1,100 @@
+"""When a GPU is chosen, and what is said where there is no torch or not enough memory: all of it without torch."""
+
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import reshuffle as rs
+from reshuffle.rows import as_rows, devices
+
+LARGE = 3000, 4000
+
+
+class Gpu:
+    """A torch that sees a GPU, as far as `choose` asks it."""
+
+    class cuda:
+        is_available = staticmethod(lambda: True)
+
+
+class NoGpu:
+    class cuda:
+        is_available = staticmethod(lambda: False)
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """torch is installed, and sees a GPU."""
+    monkeypatch.setattr(devices, "find_spec", lambda name: object())
+    monkeypatch.setitem(sys.modules, "torch", Gpu)
+
+
+def test_auto_takes_a_gpu_where_memory_would_take_twice_as_long_as_going_there(seen):
+    X = np.empty(LARGE, dtype=np.float32)
+    there = devices.START + X.nbytes / devices.LINK
+    enough = 2.0 * there * devices.CORE / X.size
+    assert devices.choose("auto", X, 1.01 * enough).device == "cuda"
+    assert devices.choose("auto", X, 0.99 * enough) == (None, "")
+    assert devices.choose("auto", X, 1.01 * enough, cores=2).device is None  # which share the work
+    assert devices.choose("auto", as_rows(X), 4.0 * enough).why == (
+        f"device cuda, as about {8.0 * there:.0f} s of work in memory are worth {there:.0f} s to go there"
+    )
+
+
+@pytest.mark.parametrize(
+    "X",
+    [sp.csr_array((3, 4)), np.memmap, [[1.0, 2.0]], np.empty(3), np.array([["a"]])],
+    ids=["sparse", "on disk", "list", "vector", "words"],
+)
+def test_auto_leaves_all_but_dense_arrays_in_memory(X, seen, tmp_path):
+    if X is np.memmap:
+        X = np.memmap(tmp_path / "X", dtype=np.uint8, mode="w+", shape=(5, 2))
+    assert devices.choose("auto", X, 1e30) == (None, "")
+
+
+def test_auto_needs_torch_and_a_gpu_and_asks_for_neither_before_the_work_is_large(monkeypatch):
+    X = np.empty(LARGE, dtype=np.uint8)
+    monkeypatch.setitem(sys.modules, "torch", NoGpu)
+    monkeypatch.setattr(devices, "find_spec", lambda name: object())
+    assert devices.choose("auto", X, 1e9) == (None, "")
+    monkeypatch.setattr(devices, "find_spec", lambda name: None)
+    assert devices.choose("auto", X, 1e9) == (None, "")
+
+    def asked(name):
+        raise AssertionError("work as small as this is not worth asking for torch")
+
+    monkeypatch.setattr(devices, "find_spec", asked)
+    assert devices.choose("auto", X, 1.0) == (None, "")
+
+
+@pytest.mark.parametrize("device", [None, "memory", "cpu", "cuda:1", ["cpu", "cpu"]])
+def test_what_is_asked_for_is_not_chosen(device):
+    assert devices.choose(device, np.empty((2, 2)), 1e30) == (device, "")
+
+
+def test_a_device_without_torch_is_refused_in_one_line_before_any_work(monkeypatch):
+    monkeypatch.setattr(devices, "find_spec", lambda name: None)
+    calls = [
+        lambda: rs.constants(np.ones((3, 2)), device="cuda"),
+        lambda: rs.Problem(np.ones((3, 2)), loss="unit", device="cuda"),
+        lambda: rs.CertifiedClassifier(device="cuda").fit(np.ones((3, 2)), [0, 1, 1]),
+        lambda: rs.ShuffledSGDRegressor(device="cuda").fit(np.ones((3, 2)), [0.0, 1.0, 1.0]),
+        lambda: rs.orders.assess(rs.Problem(np.eye(3), [0, 1, 1], alpha=0.1), "rr", device="cuda"),
+    ]
+    for call in calls:
+        with pytest.raises(ImportError, match=r"device='cuda' needs PyTorch: pip install 'reshuffle\[gpu\]', or leave device out"):
+            call()
+
+
+class OutOfMemoryError(RuntimeError):
+    """As torch calls it."""
+
+
+def test_want_of_memory_is_said_in_one_line_with_a_remedy():
+    words = r"not enough memory \(Tried to allocate 2 GiB\); free some of it, or leave device out"
+    with pytest.raises(MemoryError, match=words), devices.memory_in_words():
+        raise OutOfMemoryError("Tried to allocate 2 GiB. GPU 0 has a total capacity of 1 GiB.")
+    with pytest.raises(RuntimeError, match="something else"), devices.memory_in_words():
+        raise RuntimeError("something else")
