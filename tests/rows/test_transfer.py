@@ -45,6 +45,15 @@ def test_blocks_arrive_whole_in_order_and_two_at_a_time(monkeypatch):
         assert torch.equal(part, A[listed])
 
 
+def test_data_that_is_read_only_is_used_where_it_lies():
+    X = np.ones((3, 2))
+    X.flags.writeable = False
+    rows = on_device(X, "cpu")
+    assert rows.matrix.data_ptr() == X.ctypes.data
+    with pytest.raises(ValueError, match="read-only"):
+        X[0, 0] = 2.0
+
+
 def test_data_goes_to_a_device_where_there_is_room(monkeypatch):
     A = torch.ones((6, 2))
     monkeypatch.setattr(transfer, "free", lambda device: A.nbytes / 0.8)

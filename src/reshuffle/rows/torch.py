@@ -43,7 +43,7 @@ def _as_tensor(X: Any, name: str) -> Any:
             raise ValueError(
                 f"{name} is sparse, and only dense data gain from a device; leave device out, or pass {name}.toarray()"
             )
-        return torch.from_numpy(rows.matrix)
+        return transfer.tensor_of(rows.matrix)
     if X.layout != torch.strided or X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"{name} is a tensor of shape {tuple(X.shape)} and layout {X.layout}; use a dense n x d one")
     if X.dtype == torch.bool:
@@ -130,7 +130,7 @@ class TorchRows(Rows):
 
     @staticmethod
     def _numbers(rows: Integers) -> Any:
-        return torch.from_numpy(np.asarray(rows, dtype=np.int64))
+        return transfer.tensor_of(np.ascontiguousarray(rows, dtype=np.int64))
 
     def listed(self, listings: list[Any]) -> Iterator[Any]:
         """Rows on the device, a slice or a tensor of numbers at a time, in their own type."""
@@ -152,7 +152,7 @@ class TorchRows(Rows):
 
     def up(self, values: Vector, kind: Any = torch.float64) -> Any:
         """A vector of the host's, on the device."""
-        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device, kind)
+        return transfer.tensor_of(np.ascontiguousarray(values)).to(self.device, kind)
 
     def _room(self, *shape: int) -> Any:
         return torch.zeros(shape, dtype=torch.float64, device=self.device)

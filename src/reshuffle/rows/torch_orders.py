@@ -72,8 +72,8 @@ class TorchWeighted:
         """The permutations of these epochs, a row each, on the device; random ones are drawn there."""
         if order.given is None and order.scheme.draw is streams.permutation:
             begins = np.array([streams.start(order.seed, epoch, streams.Stream.ORDER) for epoch in epochs])
-            return _permutations(order.n, torch.from_numpy(begins.view(np.int64)).to(self.rows.device))
-        return torch.from_numpy(np.stack([order.permutation(epoch) for epoch in epochs])).to(self.rows.device)
+            return _permutations(order.n, transfer.tensor_of(begins.view(np.int64)).to(self.rows.device))
+        return transfer.tensor_of(np.stack([order.permutation(epoch) for epoch in epochs])).to(self.rows.device)
 
     def up(self, values: Vector) -> Any:
         """Vectors of the host's, on the device."""
@@ -98,7 +98,7 @@ class ArrangedTorch:
         self._together = weighted.together(self._up(order)[None], batch_size)
 
     def _up(self, numbers: Integers) -> Any:
-        return torch.from_numpy(np.asarray(numbers, dtype=np.int64)).to(self._weighted.rows.device)
+        return transfer.tensor_of(np.ascontiguousarray(numbers, dtype=np.int64)).to(self._weighted.rows.device)
 
     def ordered(self, v: Vector, out: Vector) -> None:
         out[self.visit] = self._together.ordered(self._weighted.up(v[self.visit])[None])[0].cpu().numpy()
@@ -123,7 +123,7 @@ class TorchBatches:
 
     def only(self, places: Integers) -> "TorchBatches":
         """The batches at these places alone."""
-        return replace(self, members=self.members[torch.from_numpy(places).to(self.members.device)])
+        return replace(self, members=self.members[transfer.tensor_of(places).to(self.members.device)])
 
     def down(self, *values: Any) -> Vector:
         """Vectors of the device's in the host's memory, a row each, all at once."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 
 from reshuffle.rows.base import Integers
@@ -43,6 +44,19 @@ def find(name: Any) -> tuple[torch.device, ...]:
     if device.index >= count:
         raise ValueError(f"device={name!r} does not exist; torch sees {count} GPU(s), counted from 0")
     return (device,)
+
+
+def tensor_of(array: Any) -> Any:
+    """The same numbers as a tensor, where they lie. PyTorch has none that are read only and warns of arrays that are; nothing here
+    writes to one.
+    """
+    return torch.from_numpy(array if array.flags.writeable else np.asarray(_Writable(array)))
+
+
+class _Writable:
+    def __init__(self, array: Any) -> None:
+        self._array = array  # which owns the memory
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}
 
 
 def free(device: torch.device) -> float:
