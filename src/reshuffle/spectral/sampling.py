@@ -5,7 +5,6 @@ results are the same to the last bit for any number of threads.
 """
 
 import dataclasses
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -20,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle.blas import one_thread
 from reshuffle.losses import Unit
+from reshuffle.losses.parts import cores
 from reshuffle.orders import Order, make_order
 from reshuffle.problem import Problem
 from reshuffle.records import Journal
@@ -80,7 +80,7 @@ def constants(
     batch_size = whole_number("batch_size", batch_size, 1, problem.n, "rows of the data")
     permutations = whole_number("permutations", permutations, 1)
     seed = whole_number("seed", seed, 0)
-    jobs = _cores() if jobs is None else whole_number("jobs", jobs, 1)
+    jobs = cores() if jobs is None else whole_number("jobs", jobs, 1)
     if failure_probability is not None and not 0.0 < failure_probability < 1.0:
         raise ValueError(f"failure_probability={failure_probability!r} must lie strictly between 0 and 1")
     if tol is None:
@@ -129,7 +129,7 @@ def constants_by_batch_size(
         for batch_size in batch_sizes:
             began = time.perf_counter()
             orders = Permutations(shared, batch_size)
-            samples = _measure_all([orders], requested, _cores(), None, None)
+            samples = _measure_all([orders], requested, cores(), None, None)
             if len(samples) < requested:  # nobody asked for part of these: an interruption is not a result
                 raise KeyboardInterrupt
             results[batch_size] = _result(orders, samples, requested, None, time.perf_counter() - began)
@@ -267,7 +267,3 @@ def _as_problem(problem: Any, smoothness: ArrayLike | None, device: Any) -> Prob
         raise ValueError("smoothness must be a list of n positive numbers, one L_i for each function")
     # By the paper's Kronecker argument a general finite sum has the constants of the n x 1 matrix of ones.
     return Problem(np.ones((values.size, 1), dtype=np.uint8), loss=Unit(), sample_weight=values)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

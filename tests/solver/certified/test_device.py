@@ -6,6 +6,7 @@ import pytest
 import reshuffle as rs
 from reshuffle import models
 from reshuffle.duality import duality_gap
+from reshuffle.losses import parts
 from reshuffle.solver.certified import newton as newton_steps
 from reshuffle.solver.certified import solve, tuning
 
@@ -137,3 +138,19 @@ def test_an_order_is_assessed_on_a_device_as_in_memory(data):
     assert ours.promised.epochs == pytest.approx(theirs.promised.epochs, rel=1e-2)
     smallest = [rs.orders.smallest(problem, "buffer", **options, device=device).parameter for device in ("cpu", "memory")]
     assert smallest[0] == pytest.approx(smallest[1], rel=0.1)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_loops_over_samples_do_not_depend_on_how_many_cores_there_are(loss, data, monkeypatch):
+    X, z = data
+    problem = rs.Problem(X, np.where(z > 0, 1, -1), loss=loss, alpha=1e-4, fit_intercept=True, device="cpu")
+    at_once = problem.objective(np.ones(D + 1))
+    monkeypatch.setattr(parts, "_PART", 64)
+    found = []
+    for cores in (1, 4):
+        monkeypatch.setattr(parts, "cores", lambda cores=cores: cores)
+        found.append(solve(problem, tol=1e-4))
+        assert problem.objective(np.ones(D + 1)) == pytest.approx(at_once, rel=1e-13)
+    assert len(found[0].history) > 1
+    np.testing.assert_array_equal(found[0].x, found[1].x)
+    assert found[0].gap == found[1].gap

@@ -145,8 +145,7 @@ class JointProgress(Progress):
         super().__init__(joint.one, x, joint.baseline(), tol=tol, max_iter=max_iter, small=small, callback=callback)
         self._joint = joint
 
-    @property
-    def certified_gap(self) -> float:
+    def _certify(self) -> float:
         """With what rounding may hide, as `duality.rounding` counts it: a loss changes by at most twice the largest change of a
         margin, and the entropies of a sample by at most log K.
         """

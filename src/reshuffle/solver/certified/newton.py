@@ -9,7 +9,7 @@ values of the certificate: they make it tight.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,14 @@ from scipy.linalg import lapack
 
 from reshuffle.losses import loops
 from reshuffle.losses.base import compiled
+from reshuffle.losses.parts import in_parts
 from reshuffle.orders.streams import Stream, permutation
 from reshuffle.problem import Problem
 from reshuffle.solver.certified import tuning
 from reshuffle.solver.certified.progress import ROUNDING, TINY, Progress
 from reshuffle.vectors import Vector, dot
 
+T = TypeVar("T")
 Chosen = NDArray[np.int64] | None  # rows, or all of them
 
 _PIVOT = 1e-12  # of the largest pivot: some times what rounding may take from one; ten times that where it is not enough
@@ -37,7 +39,7 @@ class Losses:
     exact = True  #: whether `total` sums the losses themselves; then models take care after a step that was too long
 
     def __init__(self, problem: Problem, rows: Chosen) -> None:
-        loss, self._chosen = problem.loss, slice(None) if rows is None else rows
+        loss, self._chosen, self._by_all_cores = problem.loss, slice(None) if rows is None else rows, problem.rows.in_blocks
         self.labels, self.weights = problem.labels[self._chosen], problem.sample_weight[self._chosen]
         self._parameter = loss.parameter
         self._value = compiled(loss, "value")
@@ -48,12 +50,19 @@ class Losses:
         a way down without end; `care` (0 to 1) bends the model up towards the parabola that has its least point at the label.
         """
         slopes, curvatures = np.empty(z.size), np.empty(z.size)
-        loops.models(*self._slopes, self._parameter, self.labels, self.weights, z, care, slopes, curvatures)
+        parameter, y, w = self._parameter, self.labels, self.weights
+        self._in_parts(
+            lambda part: loops.models(*self._slopes, parameter, y[part], w[part], z[part], care, slopes[part], curvatures[part])
+        )
         return slopes, curvatures
 
     def total(self, z: Vector, move: Vector, length: float) -> float:
         """Their weighted sum at z + length move."""
-        return float(loops.total_loss(self._value, self._parameter, self.labels, self.weights, z, move, length))
+        value, y, w = (self._value, self._parameter), self.labels, self.weights
+        return float(sum(self._in_parts(lambda part: loops.total_loss(*value, y[part], w[part], z[part], move[part], length))))
+
+    def _in_parts(self, run: Callable[[slice], T]) -> list[T]:
+        return in_parts(run, self.labels.size, self._by_all_cores)
 
     def duals(self, slopes: Vector) -> Vector:
         """Dual values of weighted slopes; zero where a weight is."""
@@ -83,20 +92,23 @@ class Smoothed(Losses):
 
     def models(self, z: Vector, care: float) -> tuple[Vector, Vector]:
         slopes, curvatures = np.empty(z.size), np.empty(z.size)
-        loops.smoothed_models(self._prox, self._smoothing, z, care, slopes, curvatures)
+        self._in_parts(
+            lambda part: loops.smoothed_models(self._prox, self._smoothing(part), z[part], care, slopes[part], curvatures[part])
+        )
         return slopes, curvatures
 
     def total(self, z: Vector, move: Vector, length: float) -> float:
-        return float(loops.smoothed_total(self._value, self._prox, self._smoothing, z, move, length))
+        functions = (self._value, self._prox)
+        parts = self._in_parts(lambda part: loops.smoothed_total(*functions, self._smoothing(part), z[part], move[part], length))
+        return float(sum(parts))
 
     def settle(self, z: Vector) -> bool:
         self._multipliers = self.duals(self.models(z, 0.0)[0])
         self._width = max(tuning.SHRINK * self._width, self._smallest)
         return True
 
-    @property
-    def _smoothing(self) -> tuple[float, float, Vector, Vector, Vector]:
-        return self._parameter, self._width, self.labels, self.weights, self._multipliers
+    def _smoothing(self, part: slice) -> tuple[float, float, Vector, Vector, Vector]:
+        return self._parameter, self._width, self.labels[part], self.weights[part], self._multipliers[part]
 
 
 class Point(NamedTuple):
@@ -238,10 +250,9 @@ def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: 
     """
     n = problem.n
     order = permutation(n, seed, 0, Stream.GROWING_BATCH)
-    limit = rows_for_hessian(problem)
+    limit, smooth = rows_for_hessian(problem), problem.loss.smoothness is not None
     for size in batch_sizes(n, problem.dimension) if grow else [n]:
         rows = np.sort(order[:size]) if size < n else None
-        smooth = problem.smoothness is not None
         losses = Losses(problem, rows) if smooth else Smoothed(problem, rows, width, progress.dual)
         x = on_batch(Batch(problem, rows, losses, limit), progress, x, final=size == n)
 
