@@ -76,6 +76,17 @@ def test_constants_of_every_batch_size_are_as_exact_as_asked_for(b, body, reside
     np.testing.assert_allclose(ours.til, theirs.til, rtol=1e-9)
 
 
+@pytest.mark.parametrize("body", ["StreamedRows", "ReweightedRows"])
+@pytest.mark.parametrize("size", [1e-16, 1e-9, 1e9, 1e16])
+def test_numbers_whose_squares_float32_cannot_hold(size, body, monkeypatch):
+    """Eigenvalues of images without a scale are near 1e19 at a million rows, and lengths are sums of squares of those."""
+    body_for(body, monkeypatch)
+    X = (size * data(torch.float64)).float()
+    ours, theirs = (rs.constants(A, permutations=3, batch_size=7) for A in (X, in_memory(X)))
+    np.testing.assert_allclose(ours.hat, theirs.hat, rtol=1e-5)
+    np.testing.assert_allclose(ours.til, theirs.til, rtol=1e-5)
+
+
 def test_the_largest_batches_of_several_orders_are_those_of_each_alone(few_at_once):
     """Norms by brute force, of batches of which the last is short, with rows of zeros among them."""
     X = np.random.default_rng(8).standard_normal((N, D))

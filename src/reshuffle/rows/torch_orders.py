@@ -27,6 +27,7 @@ except ImportError:
     triton_kernels = None  # type: ignore[assignment]
 
 _SMALLEST_SINGLE_TOL = 1e-5  # float32 sums over a million rows are good to about 1e-6
+_SINGLE = 1e-25, 1e35  # n^2 times the largest squared norm, which no eigenvalue exceeds: beyond, float32 would overflow or vanish
 _MOST_REWEIGHTED = 60_000  # rows whose Gram matrix is kept
 _ORDERS_AT_ONCE = 16
 _ROWS_A_BLOCK = 512  # whose own Gram matrix is formed where rows depend on those before them
@@ -38,6 +39,7 @@ def weighted(rows: "TorchRows", scale: Vector, tol: float) -> "TorchWeighted":
     """The rows scale_i a_i, for eigenvalues to a relative `tol`."""
     n, d = rows.shape
     single = tol >= _SMALLEST_SINGLE_TOL and rows.matrix.dtype != torch.float64
+    single = single and _SINGLE[0] <= n**2 * float((scale**2 * rows.squared_norms()).max()) <= _SINGLE[1]
     kind = torch.float32 if single else torch.float64
     # A product of the first reads the rows twice for each order; one of the second the Gram matrix once for all.
     few = n <= _MOST_REWEIGHTED and n < 2 * d * rows.matrix.element_size()
@@ -86,8 +88,18 @@ class TorchWeighted:
 class Together(Protocol):
     def ordered(self, v: Any) -> Any: ...
 
+    def lengths(self, v: Any) -> Any:
+        """Of each row of v."""
+
     def only(self, places: Sequence[int]) -> "Together":
         """The same for the orders at these places alone."""
+
+
+class _Vectors:
+    @staticmethod
+    def lengths(v: Any) -> Any:
+        """Of each row of v, whose squares float32 may not hold."""
+        return torch.linalg.vector_norm(v, dim=-1, dtype=torch.float64).to(v.dtype)
 
 
 class ArrangedTorch:
@@ -111,7 +123,7 @@ class ArrangedTorch:
 
 
 @dataclass(frozen=True)
-class TorchBatches:
+class TorchBatches(_Vectors):
     """Batches of one size, a row of `members` each; a short one is filled up with the row number n, which weighs nothing."""
 
     weighted: TorchWeighted
@@ -196,7 +208,7 @@ class _ReweightedBatches(TorchBatches):
 
 
 @dataclass(frozen=True)
-class _Streamed:
+class _Streamed(_Vectors):
     """Rows are read in each order, once to sum them by chunks and once, with what the chunks before and after sum to, for the
     product: out_p = <a_p, q_t> for position p in batch t, where q_t = sum over batches s of min(s, t) v a, which grows from batch
     to batch by R_t, the sum of v a over later ones. So q and R are all that is carried from row to row.
@@ -262,7 +274,7 @@ class StreamedRows(TorchWeighted):
 
 
 @dataclass(frozen=True)
-class _Reweighted:
+class _Reweighted(_Vectors):
     """An order is a vector t of batch numbers: out_i = scale_i sum_j min(t_i, t_j) G_ij scale_j v_j, rows as they lie."""
 
     weighted: "ReweightedRows"

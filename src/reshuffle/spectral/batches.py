@@ -169,8 +169,8 @@ class _LiveTogether:
     """Recurrences of batches of several orders, a row of vectors each."""
 
     def __init__(self, batches: Any, start: Any) -> None:
-        self._batches, self._v = batches, start / _lengths(start)[:, None]
-        self._previous, self._beta = 0.0 * self._v, 0.0 * _lengths(self._v)
+        self._batches, self._v = batches, start / batches.lengths(start)[:, None]
+        self._previous, self._beta = 0.0 * self._v, 0.0 * batches.lengths(self._v)
 
     def keep(self, chosen: Chosen) -> None:
         if chosen.all():
@@ -183,11 +183,7 @@ class _LiveTogether:
         w = self._batches.product(self._v) - self._beta[:, None] * self._previous
         alpha = (self._v * w).sum(-1)
         w = w - alpha[:, None] * self._v
-        beta = _lengths(w)
+        beta = self._batches.lengths(w)
         self._previous, self._v, self._beta = self._v, w / (beta + (beta == 0.0))[:, None], beta
         found = self._batches.down(alpha, beta)
         return found[0], found[1]
-
-
-def _lengths(v: Any) -> Any:
-    return (v * v).sum(-1) ** 0.5
