@@ -1,6 +1,8 @@
 """When a GPU is chosen, and what is said where there is no torch or not enough memory: all of it without torch."""
 
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,6 +69,27 @@ def test_auto_needs_torch_and_a_gpu_and_asks_for_neither_before_the_work_is_larg
 
     monkeypatch.setattr(devices, "find_spec", asked)
     assert devices.choose("auto", X, 1.0) == (None, "")
+
+
+WORK = {
+    "1000 permutations": (1000 * devices.PASSES_A_PERMUTATION, 8),
+    "100 permutations": (100 * devices.PASSES_A_PERMUTATION, 8),
+    "a fit of two classes": (rs.CertifiedClassifier()._passes(), 1),
+    "a fit with alpha by cross-validation": (rs.CertifiedRegressorCV()._passes(), 1),
+}
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_the_guide_states_the_sizes_from_which_on_a_gpu_is_taken(work, seen):
+    page = (Path(__file__).parents[2] / "docs" / "gpu.md").read_text()
+    (million,) = re.findall(rf"^\| {work} \| ([\d.]+) million \|", page, re.MULTILINE)
+
+    def taken(entries):
+        X = np.broadcast_to(np.float32(0.0), (int(entries) // 784, 784))
+        return devices.choose("auto", X, *WORK[work]).device == "cuda"
+
+    assert not taken(0.95e6 * float(million))
+    assert taken(1.05e6 * float(million))
 
 
 @pytest.mark.parametrize("device", [None, "memory", "cpu", "cuda:1", ["cpu", "cpu"]])
