@@ -118,11 +118,12 @@ def test_a_product_of_batches_waits_for_the_host_once(monkeypatch, few_at_once):
     assert looks[0] == torch_orders._ORDERS_AT_ONCE * -(-N // 7) > looks[-1]
 
 
-def test_upper_bounds_are_those_of_rows_in_memory(few_at_once):
-    X, options = data(torch.float64), {"permutations": 4, "batch_size": 5, "failure_probability": 0.01}
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64], ids=str)
+def test_upper_bounds_are_those_of_rows_in_memory(kind, few_at_once):
+    X, options = data(kind), {"permutations": 4, "batch_size": 5, "failure_probability": 0.01}
     ours, theirs = rs.constants(X, **options), rs.constants(in_memory(X), **options)
     np.testing.assert_allclose(ours.hat, theirs.hat, rtol=1e-2)  # starts are drawn alike, and laid out in another order
-    np.testing.assert_allclose(ours.til, theirs.til, rtol=1e-9)
+    np.testing.assert_allclose(ours.til, theirs.til, rtol=1e-9 if kind == torch.float64 else 1e-5)
     exact = rs.constants(X, permutations=4, batch_size=5, tol=1e-10)
     assert (ours.hat >= exact.hat).all()
     assert (ours.til >= exact.til).all()

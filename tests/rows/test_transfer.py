@@ -122,6 +122,11 @@ def test_what_a_device_cannot_take_is_refused_before_any_work(X, device, complai
         rs.constants(X, device=device)
 
 
+def test_a_problem_alone_does_not_know_whether_a_gpu_pays():
+    with pytest.raises(ValueError, match="device='auto' weighs data against the work to be done, which is not known here"):
+        rs.Problem(np.ones((3, 2)), loss="unit", device="auto")
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 @pytest.mark.parametrize("version", ["13.0", None])
 def test_a_gpu_that_is_not_there_is_named(version, monkeypatch):

@@ -231,15 +231,16 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             self._check_width(X, reset=False)
         else:
             X = validate_data(self, sound(X), reset=False, accept_sparse="csr", dtype="numeric")
-        if self.device is not None and not devices.is_auto(self.device):  # to bring data there for one pass never pays
-            X = as_rows(X, device=self.device)
-        if self._of_unit_rows:
-            X = as_rows(X).unit_rows()
-        if isinstance(X, Rows):
-            products = [X.with_intercept(False).margins(row) for row in np.atleast_2d(self.coef_)]
-            product = np.column_stack(products) if self.coef_.ndim == 2 else products[0]
-        else:
-            product = safe_sparse_dot(X, self.coef_.T, dense_output=True)
+        with devices.memory_in_words():
+            if self.device is not None and not devices.is_auto(self.device):  # to bring data there for one pass never pays
+                X = as_rows(X, device=self.device)
+            if self._of_unit_rows:
+                X = as_rows(X).unit_rows()
+            if isinstance(X, Rows):
+                products = [X.with_intercept(False).margins(row) for row in np.atleast_2d(self.coef_)]
+                product = np.column_stack(products) if self.coef_.ndim == 2 else products[0]
+            else:
+                product = safe_sparse_dot(X, self.coef_.T, dense_output=True)
         scores: Vector = product + self.intercept_
         return scores
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from reshuffle.rows.base import Arranged, DualStep, Rows, Step, Weighted, batch_starts
-from reshuffle.rows.devices import MEMORY, check
+from reshuffle.rows.devices import MEMORY, check, is_auto
 from reshuffle.rows.memory import MemoryRows, in_memory
 
 __all__ = ["Arranged", "DualStep", "MemoryRows", "Rows", "Step", "Weighted", "as_rows", "batch_starts", "in_memory", "is_tensor"]
@@ -17,6 +17,10 @@ def as_rows(X: Any, name: str = "X", device: Any = None) -> Rows:
         device = None
     if device is None and isinstance(X, Rows):
         return X
+    if is_auto(device):
+        raise ValueError(
+            "device='auto' weighs data against the work to be done, which is not known here; name a device, or 'memory'"
+        )
     if device is not None or is_tensor(X):
         check(device)
         from reshuffle.rows.torch import on_device

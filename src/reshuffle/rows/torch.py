@@ -95,8 +95,7 @@ class TorchRows(Rows):
 
     @property
     def place(self) -> str:  # type: ignore[override]
-        names = ", ".join(map(str, self.devices))
-        return names if self.resident else f"{names}, in blocks from the host's memory"
+        return str(self.device) if self.resident else f"{self.device}, in blocks from the host's memory"
 
     def replicas(self) -> list[Rows]:
         return [self, *(TorchRows.of(self.matrix, (other,)).with_intercept(self.intercept) for other in self.devices[1:])]

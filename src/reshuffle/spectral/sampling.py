@@ -103,12 +103,12 @@ def constants(
     with ExitStack() as stack:
         stack.enter_context(one_thread())
         stack.enter_context(memory_in_words())
-        problems = [problem.replace(X=rows) for rows in problem.rows.replicas()]
+        problems = [problem, *(problem.replace(X=rows) for rows in problem.rows.replicas()[1:])]
         orders = [Permutations(Shared(each, rule, tol=tol, share=share, lipschitz=lipschitz), batch_size) for each in problems]
         journal = None if out is None else stack.enter_context(Journal.open(out, orders[0].settings()))
         samples = _measure_all(orders, requested, jobs, journal, callback)
     result = _result(orders[0], samples, requested, failure_probability, time.perf_counter() - began)
-    return dataclasses.replace(result, device=f"{result.device}: {auto.why}") if auto.why else result
+    return dataclasses.replace(result, device=": ".join(filter(None, (", ".join(each.rows.place for each in problems), auto.why))))
 
 
 def constants_by_batch_size(
