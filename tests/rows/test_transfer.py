@@ -114,6 +114,8 @@ def test_products_of_float32_are_exact_whatever_the_program_allows():
         (torch.ones(3), None, "use a dense n x d one"),
         (torch.ones((3, 2), dtype=torch.complex64), None, "has dtype torch.complex64; use one of uint8"),
         (torch.tensor([[1.0, 2.0], [3.0, float("nan")]]), None, "NaN or infinity in row 1"),
+        (np.array([[1.0, 2.0], [np.inf, 1.0]]), "cpu", "X holds NaN or infinity in row 1"),
+        (np.ones((3, 0)), "cpu", r"X has shape \(3, 0\); it needs at least one row and one column"),
         (sp.csr_array(np.ones((3, 2))), "cpu", "only dense data gain from a device"),
     ],
 )

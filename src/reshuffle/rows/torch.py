@@ -16,7 +16,7 @@ import torch
 
 from reshuffle.rows import torch_orders, transfer
 from reshuffle.rows.base import DualStep, Integers, Positions, Rows, Step
-from reshuffle.rows.memory import DenseRows, in_memory
+from reshuffle.rows.memory import DenseRows, unchecked
 from reshuffle.vectors import Vector
 
 TYPES = (
@@ -38,11 +38,13 @@ def on_device(X: Any, device: Any = None, name: str = "X") -> "TorchRows":
 
 def _as_tensor(X: Any, name: str) -> Any:
     if not isinstance(X, torch.Tensor):
-        rows = in_memory(X, name)
+        rows = unchecked(X, name)  # the device looks for NaN, once the data is there
         if not isinstance(rows, DenseRows):
             raise ValueError(
                 f"{name} is sparse, and only dense data gain from a device; leave device out, or pass {name}.toarray()"
             )
+        if 0 in rows.shape:
+            raise ValueError(f"{name} has shape {rows.shape}; it needs at least one row and one column")
         return transfer.tensor_of(rows.matrix)
     if X.layout != torch.strided or X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"{name} is a tensor of shape {tuple(X.shape)} and layout {X.layout}; use a dense n x d one")
