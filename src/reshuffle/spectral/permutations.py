@@ -83,6 +83,8 @@ class Shared:
             mixed = self.order.uniform and not self.order.fixed and rows_that_count > _MANY_ROWS
             guard = _GUARD if mixed else _STRONG_GUARD
             self.mix = lanczos.ritz_vector(apply, g, top) + guard / np.linalg.norm(q) * q
+            noise = generator(self.order.seed, 0, Stream.BATCH_START).standard_normal(n)
+            self.batch_mix = np.sqrt(n) * self.mix + _BATCH_GUARD * noise
         self.norm, self.residual = top.value, top.residual
 
     def true(self, value: float) -> float:
@@ -143,7 +145,7 @@ class Permutations:
         shared, rows = self.shared, self.shared.rows
         together = rows.together(orders, self.batch_size)  # type: ignore[attr-defined]
         if shared.share is None:
-            profile, mix = self._on_device
+            profile, mix, _ = self._on_device
             return top_eigenvalues(together, profile * mix[orders], tol=shared.tol)
         start = self._normal(permutations, Stream.START)
         return upper_bounds(together, start, slack=shared.tol, failure_probability=shared.share)
@@ -154,9 +156,7 @@ class Permutations:
             return [LargestBatch(shared.largest, 0.0)] * len(permutations)
         batches = shared.rows.batches(orders, self.batch_size)  # type: ignore[attr-defined]
         traces = batches.sums(shared.squared_norms).reshape(len(permutations), -1)
-        start = self._normal(permutations, Stream.BATCH_START)
-        if shared.share is None:
-            start = np.sqrt(self._n) * self._on_device[1][orders] + _BATCH_GUARD * start
+        start = self._on_device[2][orders] if shared.share is None else self._normal(permutations, Stream.BATCH_START)
         options: Any = {"batch_size": self.batch_size, "tol": shared.tol, "failure_probability": shared.share}
         return largest_batches(batches, traces, batches.spread(start), **options)
 
@@ -167,9 +167,10 @@ class Permutations:
         return self.shared.rows.up(drawn)  # type: ignore[attr-defined]
 
     @cached_property
-    def _on_device(self) -> tuple[Any, Any]:
-        """The profile and the mix, where the rows are."""
-        return self.shared.rows.up(self._profile), self.shared.rows.up(self.shared.mix)  # type: ignore[attr-defined]
+    def _on_device(self) -> tuple[Any, Any, Any]:
+        """The profile and both mixes, where the rows are."""
+        up = self.shared.rows.up  # type: ignore[attr-defined]
+        return up(self._profile), up(self.shared.mix), up(self.shared.batch_mix)
 
     def _sample(self, permutation: int, hat: lanczos.TopEigenvalue, til: float, til_residual: float) -> Sample:
         shared = self.shared
@@ -196,9 +197,10 @@ class Permutations:
             return shared.largest, 0.0
         starts = batch_starts(order.size, self.batch_size)
         traces = np.add.reduceat(shared.squared_norms[order], starts[:-1])
-        start = generator(shared.order.seed, permutation, Stream.BATCH_START).standard_normal(order.size)
         if shared.share is None:
-            start = np.sqrt(order.size) * shared.mix[order] + _BATCH_GUARD * start
+            start = shared.batch_mix[order]
+        else:
+            start = generator(shared.order.seed, permutation, Stream.BATCH_START).standard_normal(order.size)
         best = largest_batch(arranged, traces, start, batch_size=self.batch_size, tol=shared.tol, failure_probability=shared.share)
         return best.value, best.residual
 
