@@ -1,5 +1,7 @@
 """How rows come to a device of PyTorch's, in blocks where they do not fit, and what is said of devices that cannot be used."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -43,6 +45,53 @@ def test_blocks_arrive_whole_in_order_and_two_at_a_time(monkeypatch):
         came.append(part)
     for part, listed in zip(came, listings, strict=True):  # none has been written over
         assert torch.equal(part, A[listed])
+
+
+class Stream:
+    """Of a GPU's, as far as a lane asks it; `log` holds what was waited for, and by whom."""
+
+    def __init__(self, log):
+        self.log, self.recorded = log, 0
+
+    def record_event(self):
+        event, self.recorded = Event(self.log, self.recorded), self.recorded + 1
+        return event
+
+    def wait_event(self, event):
+        self.log.append(("work", event.number))
+
+
+class Event:
+    def __init__(self, log, number):
+        self.log, self.number = log, number
+
+    def synchronize(self):
+        self.log.append(("host", self.number))
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_work_waits_for_its_block_and_a_buffer_for_what_it_held(pinned, monkeypatch):
+    A, log, empty = torch.arange(30).reshape(10, 3), [], torch.empty
+    listings = [slice(0, 3), slice(3, 6), torch.tensor([9, 1]), slice(6, 9), torch.tensor([0, 5]), torch.tensor([7])]
+    lane = transfer._Lane(A, CPU)
+    lane._cuda, lane._pinned, lane._stream = True, pinned, Stream(log)
+    monkeypatch.setattr(transfer, "_Lane", lambda matrix, device: lane)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream(log))
+    monkeypatch.setattr(torch, "empty", lambda *shape, pin_memory, **options: empty(*shape, **options))
+    kept = []
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda part, stream: kept.append(part))
+    came = list(transfer.arriving(A, listings, CPU))
+    for part, listed in zip(came, listings, strict=True):
+        assert torch.equal(part, A[listed])
+    assert [number for who, number in log if who == "work"] == list(range(6))
+    assert len(kept) == 6
+    gathered = [k for k, listed in enumerate(listings) if not (pinned and isinstance(listed, slice))]
+    # Of two buffers, each is filled again once the copy before last has left it; pinned slices go without one.
+    assert [number for who, number in log if who == "host"] == gathered[:-2]
+    for number in gathered[:-2]:
+        following = gathered[gathered.index(number) + 2]
+        assert log.index(("host", number)) < log.index(("work", following - 1))  # before the block after it is worked on
 
 
 def test_data_that_is_read_only_is_used_where_it_lies():
