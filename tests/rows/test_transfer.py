@@ -155,9 +155,9 @@ def test_products_of_float32_are_exact_whatever_the_program_allows():
 @pytest.mark.parametrize(
     ("X", "device", "complaint"),
     [
-        (np.ones((3, 2)), "tpu", "device='tpu' is not known; use 'cuda', 'cuda:1' or 'cpu'"),
-        (np.ones((3, 2)), 1.5, "device=1.5 is not known; use 'cuda', 'cuda:1' or 'cpu'"),
-        (np.ones((3, 2)), "meta", "device='meta' is not supported; use 'cuda', 'cuda:1' or 'cpu'"),
+        (np.ones((3, 2)), "tpu", "device='tpu' is not known; use 'cuda', 'cuda:1', 'cpu' or 'memory'"),
+        (np.ones((3, 2)), 1.5, "device=1.5 is not known; use 'cuda', 'cuda:1', 'cpu' or 'memory'"),
+        (np.ones((3, 2)), "meta", "device='meta' is not supported; use 'cuda', 'cuda:1', 'cpu' or 'memory'"),
         (np.ones((3, 2)), [], r"device=\[\] names none"),
         (np.ones((3, 2)), ["cpu", "tpu"], "device='tpu' is not known"),
         (torch.ones(3), None, "use a dense n x d one"),

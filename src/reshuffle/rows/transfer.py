@@ -17,7 +17,7 @@ from reshuffle.rows.base import Integers
 
 BLOCK_ENTRIES = 1 << 24  #: numbers of a block: as float64, 128 MiB
 _ROOM = 0.8  # of the free memory that a matrix may take, so that there is room to work with it
-_KNOWN = "use 'cuda', 'cuda:1' or 'cpu', or a list of them"
+_KNOWN = "use 'cuda', 'cuda:1', 'cpu' or 'memory', or a list of devices"
 
 
 def find(name: Any) -> tuple[torch.device, ...]:
