@@ -40,7 +40,7 @@ def test_a_device_that_cannot_be_used_is_one_line_before_the_data_is_read(comman
 
 def test_auto_says_in_a_line_what_it_chose(called, table, monkeypatch):  # noqa: F811
     pytest.importorskip("torch")
-    told = "device cpu, as about 9 s of work in memory are worth 4 s to go there"
+    told = "as about 9 s of work in memory are worth 4 s to go there"
     asked = []
 
     def choose(device, X, passes, cores=1):
@@ -50,7 +50,7 @@ def test_auto_says_in_a_line_what_it_chose(called, table, monkeypatch):  # noqa:
     monkeypatch.setattr(devices, "choose", choose)
     words = ["--target", table.with_name("labels.npy"), "--scale", "none", "--no-measure", "--scheme", "file"]
     out, err = called("order", table, *words)
-    assert f"reshuffle: {told}; --device says otherwise\n" in err
+    assert f"reshuffle: device cpu, {told}; --device says otherwise\n" in err
     assert asked[0] == ("auto", (120, 4), devices.PASSES_A_FIT + devices.PASSES_A_SCHEME)
     assert "discrepancy" in out
 

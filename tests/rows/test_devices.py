@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 import reshuffle as rs
 from reshuffle.rows import as_rows, devices
+from reshuffle.spectral import sampling
 
 LARGE = 3000, 4000
 
@@ -41,7 +42,7 @@ def test_auto_takes_a_gpu_where_memory_would_take_twice_as_long_as_going_there(s
     assert devices.choose("auto", X, 0.99 * enough) == (None, "")
     assert devices.choose("auto", X, 1.01 * enough, cores=2).device is None  # which share the work
     assert devices.choose("auto", as_rows(X), 4.0 * enough).why == (
-        f"device cuda, as about {8.0 * there:.0f} s of work in memory are worth {there:.0f} s to go there"
+        f"as about {8.0 * there:.0f} s of work in memory are worth {there:.0f} s to go there"
     )
 
 
@@ -90,6 +91,17 @@ def test_the_guide_states_the_sizes_from_which_on_a_gpu_is_taken(work, seen):
 
     assert not taken(0.95e6 * float(million))
     assert taken(1.05e6 * float(million))
+
+
+def test_what_auto_chose_is_said_in_one_line(monkeypatch, capsys):
+    pytest.importorskip("torch")
+    X, why = np.random.default_rng(0).standard_normal((40, 3)), "as about 9 s of work in memory are worth 4 s to go there"
+    for module in (devices, sampling):
+        monkeypatch.setattr(module, "choose", lambda device, X, passes, cores=1: devices.Choice("cpu", why))
+    assert f"\ndevice       cpu, {why}\n" in str(rs.constants(X, permutations=2))
+    model = rs.CertifiedRegressor(alpha=0.1, verbose=1).fit(X, X[:, 0])
+    assert model.device_ == "cpu"
+    assert capsys.readouterr().out.startswith(f"device cpu, {why}\n")
 
 
 @pytest.mark.parametrize("device", [None, "memory", "cpu", "cuda:1", ["cpu", "cpu"]])

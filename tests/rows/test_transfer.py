@@ -103,6 +103,16 @@ def test_data_that_is_read_only_is_used_where_it_lies():
         X[0, 0] = 2.0
 
 
+def test_memory_that_torch_holds_and_does_not_use_is_free(monkeypatch):
+    known = {"mem_get_info": (100, 1000), "memory_reserved": 70, "memory_allocated": 20}
+    for name, value in known.items():
+        monkeypatch.setattr(torch.cuda, name, lambda device, value=value: value)
+    assert transfer.free(torch.device("cuda", 0)) == 150.0
+    assert transfer.fits(120.0, torch.device("cuda", 0))
+    assert not transfer.fits(121.0, torch.device("cuda", 0))
+    assert transfer.fits(1e30, CPU)
+
+
 def test_data_goes_to_a_device_where_there_is_room(monkeypatch):
     A = torch.ones((6, 2))
     monkeypatch.setattr(transfer, "free", lambda device: A.nbytes / 0.8)

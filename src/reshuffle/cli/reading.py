@@ -84,7 +84,7 @@ class Source:
         problem = scaling.apply(problem)
         chosen = devices.choose(device, problem.rows, passes)
         if chosen.why:
-            console.say(f"{chosen.why}; --device says otherwise")
+            console.say(f"device {chosen.device}, {chosen.why}; --device says otherwise")
         if chosen.device not in (None, devices.MEMORY):
             problem = problem.replace(device=chosen.device)
         return Posed(problem, data, scaling, positive)

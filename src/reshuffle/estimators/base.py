@@ -146,12 +146,12 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         if weights is not None:
             weights = _mean_one(weights)  # so that alpha keeps its meaning
         chosen = devices.choose(self.device, X, self._passes())
-        if chosen.why and self.verbose:
-            print(chosen.why, flush=True)
         options: dict[str, Any] = {"sample_weight": weights, "fit_intercept": self.fit_intercept, "device": chosen.device}
         with devices.memory_in_words():
             problem = Problem(X, y, loss=loss, alpha=self.alpha, **options)
         self.device_ = problem.rows.place
+        if chosen.why and self.verbose:
+            print(f"device {self.device_}, {chosen.why}", flush=True)
         return problem
 
     def _passes(self) -> float:

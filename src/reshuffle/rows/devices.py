@@ -42,7 +42,7 @@ def choose(device: Any, X: Any, passes: float, cores: int = 1) -> Choice:
 
     if not torch.cuda.is_available():
         return Choice(None, "")
-    return Choice("cuda", f"device cuda, as about {here:.0f} s of work in memory are worth {there:.0f} s to go there")
+    return Choice("cuda", f"as about {here:.0f} s of work in memory are worth {there:.0f} s to go there")
 
 
 def is_auto(device: Any) -> bool:

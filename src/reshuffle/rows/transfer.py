@@ -60,8 +60,13 @@ class _Writable:
 
 
 def free(device: torch.device) -> float:
-    """Bytes that are free on a device. A CPU's are those of the host, where the data lies already."""
-    return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else float("inf")
+    """Bytes that are free on a device, with those that torch holds and does not use. A CPU has those of the host, where the data
+    lies already.
+    """
+    if device.type != "cuda":
+        return float("inf")
+    held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return float(torch.cuda.mem_get_info(device)[0] + held)
 
 
 def fits(size: float, device: torch.device) -> bool:

@@ -108,7 +108,7 @@ def constants(
         journal = None if out is None else stack.enter_context(Journal.open(out, orders[0].settings()))
         samples = _measure_all(orders, requested, jobs, journal, callback)
     result = _result(orders[0], samples, requested, failure_probability, time.perf_counter() - began)
-    return dataclasses.replace(result, device=": ".join(filter(None, (", ".join(each.rows.place for each in problems), auto.why))))
+    return dataclasses.replace(result, device=", ".join(filter(None, (", ".join(each.rows.place for each in problems), auto.why))))
 
 
 def constants_by_batch_size(
