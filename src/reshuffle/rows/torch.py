@@ -62,9 +62,7 @@ class TorchRows(Rows):
     matrix: Any  #: on the first of the devices, or in the host's memory
     devices: tuple[Any, ...]  #: the first multiplies; permutations are spread over all of them
     resident: bool = True  #: whether the matrix lies on the device; else it comes in blocks
-    _host: dict[str, DenseRows] = field(
-        default_factory=dict, repr=False
-    )  # a copy in the host's memory, shared with copies of these
+    _known: dict[str, Any] = field(default_factory=dict, repr=False)  # what was worked out once, with or without an intercept
 
     in_blocks = True
 
@@ -165,10 +163,12 @@ class TorchRows(Rows):
         return int(sum((part != 0).sum() for _, part in self._chunks(kind=None)))
 
     def squared_norms(self) -> Vector:
-        out = self._room(self.n)
-        for place, part in self._chunks():
-            out[place] = part.square().sum(1)
-        return out.cpu().numpy() + float(self.intercept)  # type: ignore[no-any-return]
+        if "squares" not in self._known:
+            out = self._room(self.n)
+            for place, part in self._chunks():
+                out[place] = part.square().sum(1)
+            self._known["squares"] = out.cpu().numpy()
+        return self._known["squares"] + float(self.intercept)  # type: ignore[no-any-return]
 
     def column_ranges(self) -> tuple[Vector, Vector]:
         ends = [(part.amin(0), part.amax(0)) for _, part in self._chunks()]
@@ -300,9 +300,9 @@ class TorchRows(Rows):
 
     def in_memory(self) -> DenseRows:
         """The same rows in the host's memory, copied there once."""
-        if not self._host:
-            self._host["rows"] = _in_memory(self.matrix)
-        return self._host["rows"].with_intercept(self.intercept)
+        if "rows" not in self._known:
+            self._known["rows"] = _in_memory(self.matrix)
+        return self._known["rows"].with_intercept(self.intercept)  # type: ignore[no-any-return]
 
     def sgd_epoch(self, visit: Integers | None, labels: Vector, weights: Vector, step: Step, x: Vector, dual: Vector) -> None:
         self.in_memory().sgd_epoch(visit, labels, weights, step, x, dual)
