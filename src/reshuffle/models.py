@@ -105,7 +105,7 @@ def load(path: str | Path) -> Model:
 
 def _parameters(model: Model) -> dict[str, Any]:
     parameters = model.get_params()
-    del parameters["callbacks"]
+    del parameters["callbacks"], parameters["device"]  # which belongs to a machine
     loss = get_loss(model.loss)
     if {**LOSSES, "multinomial": Multinomial}.get(loss.name) is not type(loss):
         raise ValueError(f"loss={str(loss)!r} is not built in, so a file cannot hold it; keep coef_ and intercept_ by other means")

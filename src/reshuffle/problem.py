@@ -8,16 +8,19 @@ their layout forces it: see `rows.memory`.
 import copy
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.losses import Loss, Multinomial, get_loss, loops
 from reshuffle.losses.base import compiled
+from reshuffle.losses.parts import in_parts
 from reshuffle.rows import Rows, as_rows
 from reshuffle.validation import labels_for, matrix, point, renamed, row_numbers, row_weights, vector
 from reshuffle.vectors import Vector, dot
+
+T = TypeVar("T")
 
 
 class Problem:
@@ -66,7 +69,7 @@ class Problem:
         labels, weights = labels_for(self.loss, y, rows.n), row_weights(sample_weight, rows.n)
         if not weights.all():
             kept = np.flatnonzero(weights)
-            rows, weights, labels = rows.take(kept), weights[kept], None if labels is None else labels[kept]
+            rows, weights, labels = rows.subset(kept), weights[kept], None if labels is None else labels[kept]
         self.rows, self.y, self.sample_weight = rows.with_intercept(self.fit_intercept), labels, weights
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -203,9 +206,13 @@ class Problem:
         return vector(name, values, self.n, "one number for each sample", infinite=infinite)
 
     def _apply(self, function: str, arguments: Vector) -> Vector:
-        labels, out = self.labels, np.empty(self.n)
-        loops.apply_loss(compiled(self.loss, function), arguments, labels, self.loss.parameter, out)
+        labels, out, of_loss = self.labels, np.empty(self.n), compiled(self.loss, function)
+        self._in_parts(lambda part: loops.apply_loss(of_loss, arguments[part], labels[part], self.loss.parameter, out[part]))
         return out
+
+    def _in_parts(self, run: Callable[[slice], T]) -> list[T]:
+        """A loop over the samples. Where rows are worked with in blocks, one core would keep them waiting."""
+        return in_parts(run, self.n, self.rows.in_blocks)
 
     def objective(self, x: Vector) -> float:
         """f(x)."""
@@ -217,9 +224,9 @@ class Problem:
         return self._objective(self._by_sample("z", z, infinite=True), self._point(x))
 
     def _objective(self, z: Vector, x: Vector) -> float:
-        labels, value = self.labels, compiled(self.loss, "value")
-        total = float(loops.total_loss(value, self.loss.parameter, labels, self.sample_weight, z, z, 0.0))
-        return total / self.n + self.regulariser(x)
+        y, w, value, parameter = self.labels, self.sample_weight, compiled(self.loss, "value"), self.loss.parameter
+        total = sum(self._in_parts(lambda part: loops.total_loss(value, parameter, y[part], w[part], z[part], z[part], 0.0)))
+        return float(total) / self.n + self.regulariser(x)
 
     def regulariser(self, x: Vector) -> float:
         """(alpha/2)|x|^2, without the intercept."""
@@ -271,10 +278,13 @@ class Problem:
         u = self._by_sample("u", u)
         pull = self.rows.transposed(self.sample_weight * u)[: self.d] / self.n if pull is None else pull
         square = float(dot(pull, pull)) / (2.0 * self.alpha)
-        conjugate = self.conjugate_loop
+        conjugate, parameter, y, w, *domain = self.conjugate_loop
 
         def value(s: float) -> float:
-            return -float(loops.total_conjugate(*conjugate, u, s)) / self.n - s * s * square
+            total = sum(
+                self._in_parts(lambda part: loops.total_conjugate(conjugate, parameter, y[part], w[part], *domain, u[part], s))
+            )
+            return -float(total) / self.n - s * s * square
 
         return value
 

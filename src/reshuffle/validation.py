@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.losses import Loss
+from reshuffle.rows import is_tensor
 from reshuffle.rows.structure import as_csr
 from reshuffle.tables import Columns, is_frame, table_of_frame
 from reshuffle.vectors import Vector
@@ -55,6 +56,11 @@ def unmasked(name: str, values: Any) -> Any:
         count = int(np.ma.getmaskarray(values).sum())
         raise ValueError(f"{name} is a masked array with {count} masked entries; remove such rows or fill them first")
     return values
+
+
+def in_host_memory(values: Any) -> Any:
+    """The same, where a tensor that NumPy cannot read becomes an array."""
+    return values.detach().cpu().numpy() if is_tensor(values) else values
 
 
 def sound(X: Any, name: str = "X") -> Any:
@@ -137,7 +143,7 @@ def labels_for(loss: Loss, y: ArrayLike | None, n: int) -> Vector | None:
         if loss.task == "any":
             return None
         raise ValueError(f"loss={str(loss)!r} needs labels y; pass them, or use loss='unit' for constants of the data alone")
-    labels: NDArray[Any] = real("y", np.asarray(real("y", y)))
+    labels: NDArray[Any] = real("y", np.asarray(real("y", in_host_memory(y))))
     if labels.shape != (n,):
         raise ValueError(f"y has shape {labels.shape}; X has {n} rows, so it must have shape ({n},)")
     if loss.task == "any":

@@ -11,7 +11,7 @@ import reshuffle as rs
 from reshuffle.orders import Order, balanced, discrepancy, make_order, sketch
 from reshuffle.solver.certified import solve
 
-IN_WORDS = (ValueError, TypeError, ArithmeticError, OSError)  # all that a caller has to expect
+IN_WORDS = (ValueError, TypeError, ArithmeticError, OSError, ImportError)  # all that a caller has to expect
 
 
 OPTIONS = ["batch_size", "seed", "average", "tol", "evaluate_every"]
@@ -78,6 +78,7 @@ def trial(seed):
         "order": lambda: rs.constants(X, order=ou, permutations=1, jobs=1),
         "batch": lambda: rs.constants(X, batch_size=o, permutations=1, jobs=1),
         "settings": lambda: rs.constants(X, permutations=1, jobs=1, **{str(rng.choice(["tol", "seed", "failure_probability"])): o}),
+        "device": lambda: rs.constants(X, device=o, permutations=1, jobs=1), "fit device": lambda: estimator(device=o).fit(X, y),
         "smoothness": lambda: rs.constants(smoothness=ou, permutations=1, jobs=1),
         "minimize": lambda: rs.minimize(p, x0=ox, step_size=0.01, epochs=2),
         "visit": lambda: rs.minimize(p, order=ou, step_size=0.01, epochs=2),

@@ -15,7 +15,10 @@ from reshuffle.assessment.results import Assessment, Assessments, Measured, Prom
 from reshuffle.assessment.study import DRAWS, EPS, WITHIN, Study
 from reshuffle.optimum import Optimum
 from reshuffle.problem import Problem
+from reshuffle.rows.devices import AUTO, PASSES_A_FIT, PASSES_A_SCHEME, choose
 from reshuffle.solver.practice import EPOCHS
+
+_TRIED = 10  # sizes that bisection looks at, about
 
 __all__ = ["Assessment", "Assessments", "Measured", "Promised", "Smallest", "Tried", "assess", "smallest"]
 
@@ -32,6 +35,7 @@ def assess(
     seeds: int = 3,
     draws: int = DRAWS,
     seed: int = 0,
+    device: Any = AUTO,
     stage: Callable[[str], None] = lambda name: None,
 ) -> Any:  # Assessment or Assessments, as the scheme has it
     """How good is this order? `rs.orders.assess(problem, "buffer:10000", batch_size=32)`.
@@ -45,6 +49,7 @@ def assess(
     seeds : runs in each order.
     draws : orders over which the mean of the discrepancy is taken.
     seed : of the first of the orders and runs; others have those that follow.
+    device : where dense data is worked with, as in `constants`. Runs are made on the CPU, whatever it is.
     stage : told what is being done, for a progress display.
     """
     many = isinstance(scheme, list | tuple)
@@ -52,7 +57,7 @@ def assess(
     if not named:
         raise ValueError("scheme is an empty list; name at least one, such as 'buffer:1000'")
     study = Study(
-        problem,
+        placed(problem, device, len(named)),
         batch_size=batch_size,
         eps=eps,
         optimum=optimum,
@@ -71,6 +76,12 @@ def assess(
     return Assessments(tuple(entries)) if many else entries[0]
 
 
+def placed(problem: Problem, device: Any, schemes: int) -> Problem:
+    """The problem where it is worked with: in a fit, the constants of a few orders, and passes over those that schemes draw."""
+    chosen = choose(device, problem.rows, PASSES_A_FIT + schemes * PASSES_A_SCHEME)
+    return problem if chosen.device is None else problem.replace(device=chosen.device)
+
+
 def smallest(
     problem: Problem,
     family: str = "buffer",
@@ -84,6 +95,7 @@ def smallest(
     seeds: int = 3,
     draws: int = DRAWS,
     seed: int = 0,
+    device: Any = AUTO,
 ) -> Smallest:
     """The smallest buffer, or the largest block, in which at most `within` times the epochs of random orders are promised.
 
@@ -97,7 +109,7 @@ def smallest(
     holds what was seen.
     """
     study = Study(
-        problem,
+        placed(problem, device, _TRIED),
         batch_size=batch_size,
         eps=EPS if eps is None else eps,
         optimum=optimum,

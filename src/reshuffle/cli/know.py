@@ -14,6 +14,7 @@ from reshuffle.cli.options import (
     Base,
     BatchSize,
     CodeFor,
+    Device,
     Eps,
     FailureProbability,
     Features,
@@ -50,21 +51,23 @@ def constants(
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
+    device: Device = AUTO,
     jobs: Jobs = None,
     out: Annotated[Path | None, typer.Option(help="Journal of finished permutations; a stopped run goes on from it.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """L, Lhat and Ltil of a dataset (or G, Ghat, Gtil and Gbar), and the step size that they allow."""
     from reshuffle.orders import make_order
+    from reshuffle.rows.devices import check as check_device
 
     source = reading.Source(path, target, features, zero_based, strict)
-    problem, _, scaling, _ = source.problem(loss, alpha, intercept, scale, [order])
+    check_device(device)
+    problem, _, scaling, _ = source.problem(loss, alpha, intercept, scale, orders=[order])
     total = make_order(order, problem.n, seed).count or permutations
     options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
+    options |= {"failure_probability": failure_probability, "device": device, "jobs": jobs, "out": out}
     with console.progress("permutations", "count", total) as update, console.plain_warnings():
-        result = reshuffle.constants(
-            problem, **options, failure_probability=failure_probability, jobs=jobs, out=out, callback=lambda _: update(advance=1)
-        )
+        result = reshuffle.constants(problem, **options, callback=lambda _: update(advance=1))
     console.show(result, as_json, scaling=scaling.choice)
     if result.permutations < result.requested:
         console.complain(f"interrupted after {result.permutations} of {result.requested} permutations; these are their constants")
@@ -86,16 +89,18 @@ def plan(
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
+    device: Device = AUTO,
     code_for: CodeFor = None,
     as_json: AsJson = False,
 ) -> None:
     """How to train on this data: batch size, step size, order and epochs that were measured here, and what is promised."""
+    from reshuffle.rows.devices import PASSES_A_PLAN
     from reshuffle.snippets import check_library
 
     if code_for is not None:
         check_library(code_for, as_json)
     source = reading.Source(path, target, features, zero_based, strict)
-    problem, data, scaling, positive = source.problem(loss, alpha, intercept, scale)
+    problem, data, scaling, positive = source.problem(loss, alpha, intercept, scale, device, PASSES_A_PLAN)
     with console.plain_warnings():
         result = reshuffle.plan(problem, eps=eps, tol=tol, permutations=permutations, seed=seed, feature_names=data.feature_names)
     if code_for is not None:
@@ -171,6 +176,7 @@ def order(
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
+    device: Device = AUTO,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A page to write, with all sizes drawn.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -178,13 +184,15 @@ def order(
     from reshuffle.records import check_output
     from reshuffle.reporting.page import require
     from reshuffle.reporting.shuffling import shuffling
+    from reshuffle.rows.devices import PASSES_A_FIT, PASSES_A_SCHEME
 
     source = reading.Source(path, target, features, zero_based, strict)
     if output is not None:
         require()
         check_output(output)
         source.refuse(output, "output")
-    problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale, scheme or ())
+    passes = PASSES_A_FIT + PASSES_A_SCHEME * (len(scheme or ()) + len(smallest or ()) or 1)
+    problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale, device, passes, scheme or ())
     asked: dict[str, Any] = {"batch_size": batch_size, "eps": eps, "measure": measure, "seed": seed}
     asked |= {"schemes": scheme or (), "smallest": smallest or (), "within": within, "sweep": output is not None}
     with console.progress("optimum", "stages") as update, console.plain_warnings():

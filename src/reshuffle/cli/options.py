@@ -102,6 +102,10 @@ CodeFor = Annotated[
         "--for", help="Print the advice as code to paste: torch, sklearn or reshuffle.", autocompletion=_one_of(_libraries)
     ),
 ]
+Device = Annotated[
+    str,
+    typer.Option(help="Of dense data: auto (a GPU where one is seen and pays, in a line on stderr), memory, cuda, cuda:1, cpu."),
+]
 Permutations = Annotated[int, typer.Option(help="How many random permutations to measure.")]
 Eps = Annotated[float | None, typer.Option(help="The gap f - min f to reach, in place of --tol.", show_default=False)]
 PlanTol = Annotated[float, typer.Option(help="The gap to reach, relative to what there is to gain: f(best constant) - min f.")]

@@ -8,7 +8,7 @@ import typer
 
 from reshuffle.cli import console
 from reshuffle.cli.application import PAPER, app, command
-from reshuffle.cli.options import Jobs, NamedDataset, PaperTarget, Seed
+from reshuffle.cli.options import Device, Jobs, NamedDataset, PaperTarget, Seed
 
 
 @command(PAPER, "reshuffle reproduce table2 --permutations 20")
@@ -19,6 +19,7 @@ def reproduce(
     data: Annotated[Path | None, typer.Option(help="Folder with datasets.  [default: $RESHUFFLE_DATA, then the cache]")] = None,
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and journals.")] = Path("reproduced"),
     jobs: Jobs = None,
+    device: Device = "auto",
     seed: Seed = 0,
     loss: Annotated[str, typer.Option(help="table1: the loss.")] = "logistic",
     alpha: Annotated[float, typer.Option(help="table1: weight of the regulariser.")] = 1e-3,
@@ -27,7 +28,7 @@ def reproduce(
     """The paper's tables and figures from real data, with the paper's numbers beside ours. A stopped job goes on where it was."""
     from reshuffle import experiments
 
-    options: dict[str, Any] = {"permutations": permutations, "data": data, "out": out, "jobs": jobs, "seed": seed}
+    options: dict[str, Any] = {"permutations": permutations, "data": data, "out": out, "jobs": jobs, "seed": seed, "device": device}
     with console.progress("measuring", "share") as update, console.plain_warnings():
         options |= {"start": lambda cost: update(total=cost), "advance": lambda cost: update(advance=cost)}
         try:

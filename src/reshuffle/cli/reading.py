@@ -57,17 +57,30 @@ class Source:
         options = {"target": self.target, "n_features": self.features, "zero_based": self.zero_based, "strict": self.strict}
         return reading(self.path, options, positive)
 
-    def problem(self, loss: str, alpha: float, intercept: bool, scale: str, orders: Sequence[str] = ()) -> Posed:
-        """Of several classes, the largest against the rest. `orders` that do not fit are refused as soon as that is seen."""
+    def problem(
+        self,
+        loss: str,
+        alpha: float,
+        intercept: bool,
+        scale: str,
+        device: str = "memory",
+        passes: float = 0.0,
+        orders: Sequence[str] = (),
+    ) -> Posed:
+        """Of several classes, the largest against the rest. About so many `passes` are to be made over the data; `orders` that do
+        not fit it are refused as soon as that is seen.
+        """
         import numpy as np
 
         from reshuffle.defaults import largest_against_rest
         from reshuffle.losses import get_loss
         from reshuffle.orders import make_order, naming
         from reshuffle.orders.schemes import SAME, SCHEMES
+        from reshuffle.rows import devices
         from reshuffle.scaling import check_kind
 
         check_kind(scale, "--scale")
+        devices.check(device)
         for order in orders:
             naming.read(order, SCHEMES, SAME)
         data = self.load()
@@ -86,7 +99,13 @@ class Source:
         problem = reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, fit_intercept=intercept)
         scaling = reshuffle.scale(problem, scale)  # the same in all commands, whatever their seed
         tell(scaling)
-        return Posed(scaling.apply(problem), data, scaling, positive)
+        problem = scaling.apply(problem)
+        chosen = devices.choose(device, problem.rows, passes)
+        if chosen.why:
+            console.say(f"device {chosen.device}, {chosen.why}; --device says otherwise")
+        if chosen.device not in (None, devices.MEMORY):
+            problem = problem.replace(device=chosen.device)
+        return Posed(problem, data, scaling, positive)
 
 
 def tell(scaling: Any) -> None:

@@ -16,6 +16,7 @@ from reshuffle.cli.options import (
     AsJson,
     Base,
     BatchSize,
+    Device,
     Features,
     Intercept,
     LossName,
@@ -56,7 +57,7 @@ def run(
     from reshuffle.orders import make_order
 
     source = reading.Source(path, target, features, zero_based, strict)
-    problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale, [order])
+    problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale, orders=[order])
     rule = make_order(order, problem.n, seed)
     done: list[Any] = []
 
@@ -115,6 +116,7 @@ def fit(
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
+    device: Device = AUTO,
     jobs: Annotated[int, typer.Option(help="Threads for several classes or folds; -1 for all cores.")] = 1,
 ) -> None:
     """A linear model of a dataset, certified, as a file: a classifier or a regressor, as the labels or the loss ask."""
@@ -123,10 +125,13 @@ def fit(
     from reshuffle import models
     from reshuffle.estimators import from_data
     from reshuffle.records import check_output
+    from reshuffle.rows.devices import MEMORY
+    from reshuffle.rows.devices import check as check_device
     from reshuffle.scaling import check_kind
 
     check_output(out, "--out")
     check_kind(scale, "--scale")
+    check_device(device)
     source = reading.Source(path, target, features, zero_based, strict)
     source.refuse(out, "--out")
     weight = {"alpha": alpha} if alphas is None else {"alphas": reading.alphas(alphas, alpha)}
@@ -134,8 +139,10 @@ def fit(
     loss = reading.loss_of(loss, data)
     options: dict[str, Any] = {**weight, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
     with console.plain_warnings():
-        model = from_data.fit(data, loss, scale, n_jobs=jobs, verbose=int(console.verbose()), **options)
+        model = from_data.fit(data, loss, scale, n_jobs=jobs, verbose=int(console.verbose()), device=device, **options)
     reading.tell(model.scaling_)
+    if device == AUTO and model.device_ != MEMORY:
+        console.say(f"device {model.device_}, where that is faster; --device says otherwise")
     models.save(model, out)
     n, d = data.X.shape
     gap = float(np.max(model.relative_gap_))

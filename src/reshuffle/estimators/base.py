@@ -25,8 +25,8 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from reshuffle.epoch import Epoch
 from reshuffle.losses import LOSSES, Loss, Task, get_loss
 from reshuffle.problem import Problem
-from reshuffle.rows import Rows, as_rows
-from reshuffle.validation import real, sound, unmasked, whole_number
+from reshuffle.rows import Rows, as_rows, devices, is_tensor
+from reshuffle.validation import in_host_memory, real, sound, unmasked, whole_number
 from reshuffle.vectors import Vector
 
 Report = Callable[[Epoch], None]
@@ -81,6 +81,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None
     verbose: int
     callbacks: Any
+    device: Any
 
     def _set_parameters(self, parameters: dict[str, Any]) -> None:
         """The arguments of __init__ as attributes, as scikit-learn wants them: unchanged and unchecked."""
@@ -112,10 +113,13 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         jobs: Any = self.n_jobs
         if jobs is not None and (jobs == 0 or not isinstance(jobs, Integral)):
             raise ValueError(f"n_jobs={jobs!r} is not a number of threads; use None for one, -1 for all cores")
+        devices.check(self.device)
         return loss
 
     def _validated(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
-        X, y = sound(X), unmasked("y", y)
+        X, y = sound(X), unmasked("y", in_host_memory(y))
+        if is_tensor(X):
+            X = as_rows(X)
         if isinstance(X, Rows):
             check_consistent_length(np.empty(X.n), y)
             self._check_width(X, reset)
@@ -141,7 +145,18 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     def _problem(self, X: Any, y: Any, loss: Loss, weights: Vector | None) -> Problem:
         if weights is not None:
             weights = _mean_one(weights)  # so that alpha keeps its meaning
-        return Problem(X, y, loss=loss, alpha=self.alpha, sample_weight=weights, fit_intercept=self.fit_intercept)
+        chosen = devices.choose(self.device, X, self._passes())
+        options: dict[str, Any] = {"sample_weight": weights, "fit_intercept": self.fit_intercept, "device": chosen.device}
+        with devices.memory_in_words():
+            problem = Problem(X, y, loss=loss, alpha=self.alpha, **options)
+        self.device_ = problem.rows.place
+        if chosen.why and self.verbose:
+            print(f"device {self.device_}, {chosen.why}", flush=True)
+        return problem
+
+    def _passes(self) -> float:
+        """Over the data, about, of a fit: what a device would save."""
+        return 0.0
 
     def _train(self, problem: Problem, columns: Columns, starts: list[Vector] | None) -> list[Trained]:
         """A predictor for each column. Every one has the same seed, so how many threads there are changes nothing."""
@@ -210,17 +225,22 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self)
+        if is_tensor(X):
+            X = as_rows(X)
         if isinstance(X, Rows):
             self._check_width(X, reset=False)
         else:
             X = validate_data(self, sound(X), reset=False, accept_sparse="csr", dtype="numeric")
-        if self._of_unit_rows:
-            X = as_rows(X).unit_rows()
-        if isinstance(X, Rows):
-            products = [X.with_intercept(False).margins(row) for row in np.atleast_2d(self.coef_)]
-            product = np.column_stack(products) if self.coef_.ndim == 2 else products[0]
-        else:
-            product = safe_sparse_dot(X, self.coef_.T, dense_output=True)
+        with devices.memory_in_words():
+            if self.device is not None and not devices.is_auto(self.device):  # to bring data there for one pass never pays
+                X = as_rows(X, device=self.device)
+            if self._of_unit_rows:
+                X = as_rows(X).unit_rows()
+            if isinstance(X, Rows):
+                products = [X.with_intercept(False).margins(row) for row in np.atleast_2d(self.coef_)]
+                product = np.column_stack(products) if self.coef_.ndim == 2 else products[0]
+            else:
+                product = safe_sparse_dot(X, self.coef_.T, dense_output=True)
         scores: Vector = product + self.intercept_
         return scores
 
@@ -235,7 +255,7 @@ def counted_rows(X: Any, y: Any, sample_weight: Any) -> Given:
     kept = np.flatnonzero(weights)
     if kept.size == weights.size:
         return Given(X, y, weights, y, kept)
-    return Given(X.take(kept) if isinstance(X, Rows) else X[kept], y[kept], weights[kept], y, kept)
+    return Given(X.subset(kept) if isinstance(X, Rows) else X[kept], y[kept], weights[kept], y, kept)
 
 
 def _mean_one(weights: Vector) -> Vector:

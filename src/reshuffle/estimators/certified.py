@@ -10,6 +10,7 @@ from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import Logistic, Loss, Multinomial, get_loss
 from reshuffle.problem import Problem
+from reshuffle.rows.devices import PASSES_A_FIT
 from reshuffle.solver.certified import solve, solve_multinomial
 from reshuffle.validation import whole_number
 from reshuffle.vectors import Vector
@@ -28,12 +29,21 @@ class _Certified(LinearModel):
         whole_number("max_iter", self.max_iter, 1)
         return loss
 
+    def _passes(self) -> float:
+        return PASSES_A_FIT * predictors(self)
+
     def _trainer(self, problem: Problem, seed: int) -> Callable[[Problem, Vector | None, Report | None], Trained]:
         def train(column: Problem, start: Vector | None, report: Report | None) -> Trained:
             found = solve(column, tol=self.tol or _ALL, max_iter=self.max_iter, x0=start, seed=seed, callback=report)
             return Trained(found.x, found.history, None, found.gap, found.relative_gap, found.converged)
 
         return train
+
+
+def predictors(model: LinearModel) -> int:
+    """That are to be trained."""
+    count = len(getattr(model, "classes_", ()))
+    return count if count > 2 else 1
 
 
 def _sibling(model: LinearModel) -> str:
@@ -59,11 +69,13 @@ class CertifiedClassifier(_Certified, LinearClassifier):
     n_jobs : threads for more than two classes; None for one, -1 for all cores.
     verbose : print a line for each pass.
     callbacks : a function, or a list of them, called with the `Epoch` of each pass; from several threads if n_jobs asks for them.
+    device : "auto": dense data goes to a GPU where PyTorch sees one and that pays (`docs/gpu.md`), and `device_` says where the fit
+        was made; "memory", "cpu", "cuda" or "cuda:1", where data to predict goes as well. A tensor is used where it lies.
 
     Fitted, it has `coef_` and `intercept_` (a row for each class, or one for two classes), `classes_`, `n_features_in_`,
     `feature_names_in_`, `n_iter_` (passes, the most that a class took), `dual_gap_` (certified: f - min f is at most this),
-    `relative_gap_` (that, relative as in `tol`) and `history_` (an `Epoch` for each pass). With more than two classes the gaps are
-    arrays and `history_` a list of lists, unless the loss is multinomial.
+    `relative_gap_` (that, relative as in `tol`), `history_` (an `Epoch` for each pass) and `device_`. With more than two classes
+    the gaps are arrays and `history_` a list of lists, unless the loss is multinomial.
     """
 
     def __init__(
@@ -80,6 +92,7 @@ class CertifiedClassifier(_Certified, LinearClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
         callbacks: Any = None,
+        device: Any = "auto",
     ) -> None:
         self._set_parameters(locals())
 
@@ -125,5 +138,6 @@ class CertifiedRegressor(_Certified, LinearRegressor):
         n_jobs: int | None = None,
         verbose: int = 0,
         callbacks: Any = None,
+        device: Any = "auto",
     ) -> None:
         self._set_parameters(locals())

@@ -16,12 +16,13 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 
 from reshuffle.estimators.base import Columns, Given, LinearModel, Trained
-from reshuffle.estimators.certified import CertifiedClassifier, CertifiedRegressor
+from reshuffle.estimators.certified import CertifiedClassifier, CertifiedRegressor, predictors
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import Logistic, Loss, Multinomial, get_loss
 from reshuffle.problem import Problem
 from reshuffle.rows import Rows
+from reshuffle.rows.devices import PASSES_A_FIT
 from reshuffle.solver.certified import Solution, SolutionPath, path, solve, solve_multinomial
 from reshuffle.solver.certified.alphas import follow, grid
 from reshuffle.validation import whole_number
@@ -89,24 +90,28 @@ class _CertifiedCV(LinearModel):
         whole_number("max_iter", self.max_iter, 1)
         return super()._checked_loss()
 
+    def _passes(self) -> float:
+        """Warm starts make the fits of a path cheap: some five for all alphas, in each of some five folds."""
+        return 25.0 * PASSES_A_FIT * predictors(self)
+
     def _train(self, problem: Problem, columns: Columns, starts: list[Vector] | None) -> list[Trained]:
         """All alphas on all rows, then in each fold from there, which chooses among them."""
         given, targets = columns.given, [problem.replace(y=columns.labels(k)) for k in range(len(columns.names))]
-        predictors = self._predictors(problem, columns, targets)
+        own = self._predictors(problem, columns, targets)
         self.alphas_ = _grid(targets, self.alphas)
         splits = _folds(self.cv, given, is_classifier(self))
         options: dict[str, Any] = {"tol": self.tol or 1e-16, "max_iter": self.max_iter, "seed": self._seed()}
 
-        count = len(predictors)
-        whole = self._in_threads(lambda k: predictors[k].path(predictors[k].problem, self.alphas_, None, **options), count)
+        count = len(own)
+        whole = self._in_threads(lambda k: own[k].path(own[k].problem, self.alphas_, None, **options), count)
 
         def along(task: int) -> SolutionPath:
             fold, k = divmod(task, count)
-            return predictors[k].path(_on(predictors[k].problem, splits[fold].train), self.alphas_, whole[k], **options)
+            return own[k].path(_on(own[k].problem, splits[fold].train), self.alphas_, whole[k], **options)
 
         paths = self._in_threads(along, len(splits) * count)
         folds = [paths[fold * count : (fold + 1) * count] for fold in range(len(splits))]
-        points = [list(_points(predictors, fold)) for fold in folds]
+        points = [list(_points(own, fold)) for fold in folds]
         self.scores_ = np.array(
             [self._scores_of(problem, given, found, split.test) for found, split in zip(points, splits, strict=True)]
         )
@@ -117,7 +122,7 @@ class _CertifiedCV(LinearModel):
 
         def train(k: int) -> Trained:
             report = self._report(columns.names[k] if count > 1 else "")
-            found = predictors[k].solve(self.alpha_, whole[k].solutions[best], callback=report, **options)
+            found = own[k].solve(self.alpha_, whole[k].solutions[best], callback=report, **options)
             return Trained(found.x, found.history, None, found.gap, found.relative_gap, found.converged)
 
         return self._in_threads(train, count)
@@ -222,6 +227,7 @@ class CertifiedClassifierCV(_CertifiedCV, LinearClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
         callbacks: Any = None,
+        device: Any = "auto",
     ) -> None:
         self._set_parameters(locals())
 
@@ -259,5 +265,6 @@ class CertifiedRegressorCV(_CertifiedCV, LinearRegressor):
         n_jobs: int | None = None,
         verbose: int = 0,
         callbacks: Any = None,
+        device: Any = "auto",
     ) -> None:
         self._set_parameters(locals())

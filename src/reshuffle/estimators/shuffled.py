@@ -1,5 +1,6 @@
 """Estimators on Algorithm 1: shuffled SGD with its order, batch size, step size and epochs, and a certificate where alpha > 0."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Self
@@ -16,6 +17,7 @@ from reshuffle.evidence import constants_for, gather
 from reshuffle.losses import Loss
 from reshuffle.orders import Order, make_order
 from reshuffle.problem import Problem
+from reshuffle.rows import Rows
 from reshuffle.solver.certified import solve
 from reshuffle.solver.shuffled import minimize
 from reshuffle.spectral import constants
@@ -56,6 +58,17 @@ class _Shuffled(LinearModel):
             return Trained(run.x, run.history, run.steps[-1], run.gap, run.relative_gap, converged)
 
         return train
+
+    def _problem(self, X: Any, y: Any, loss: Loss, weights: Vector | None) -> Problem:
+        problem = super()._problem(X, y, loss, weights)
+        if problem.rows.in_blocks and not isinstance(X, Rows):  # rows that lie there already were not brought for this
+            warnings.warn(
+                f"device={self.device!r}: epochs of shuffled SGD go from row to row and run on the CPU; the device computes step "
+                "sizes and certificates. CertifiedClassifier and CertifiedRegressor train on it.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return problem
 
     def _rule(self, problem: Problem, seed: int) -> tuple[Order, int]:
         batch_size = whole_number("batch_size", self.batch_size, 1, problem.n, "rows of the data")
@@ -134,6 +147,8 @@ class ShuffledSGDClassifier(_Shuffled, LinearClassifier):
     n_jobs : threads for more than two classes; None for one, -1 for all cores.
     verbose : print a line for each epoch.
     callbacks : a function, or a list of them, called with the `Epoch` of each epoch; from several threads if n_jobs asks for them.
+    device : where the step size and certificates are computed, and data is predicted: "auto" and "memory" for the host's memory,
+        "cpu", "cuda" or "cuda:1" for PyTorch's. Epochs go from row to row, and run on the CPU whatever it is.
 
     Fitted, it has the attributes of `CertifiedClassifier` and `step_size_`; without a certificate the gaps are None.
     """
@@ -155,6 +170,7 @@ class ShuffledSGDClassifier(_Shuffled, LinearClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
         callbacks: Any = None,
+        device: Any = "auto",
     ) -> None:
         self._set_parameters(locals())
 
@@ -193,6 +209,7 @@ class ShuffledSGDRegressor(_Shuffled, LinearRegressor):
         n_jobs: int | None = None,
         verbose: int = 0,
         callbacks: Any = None,
+        device: Any = "auto",
     ) -> None:
         self._set_parameters(locals())
 

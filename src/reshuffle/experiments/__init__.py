@@ -15,6 +15,7 @@ from reshuffle.experiments import chain, paper_figures, table1, table2
 from reshuffle.experiments.measurements import Task, datasets, measure_all
 from reshuffle.experiments.paper import TABLE_2
 from reshuffle.experiments.typesetting import Table
+from reshuffle.rows.devices import AUTO, check
 
 Made = tuple[list[Path], list[str]]  #: files, and what there is to say about them
 TARGETS = ("table1", "table2", "chain", "figure1", "figure2", "figure3")
@@ -52,6 +53,7 @@ def reproduce(
     loss: str = "logistic",
     alpha: float = 1e-3,
     batch_size: int = 1,
+    device: Any = AUTO,
     start: Callable[[float], None] = lambda total: None,
     advance: Callable[[float], None] = lambda cost: None,
 ) -> Outcome:
@@ -62,6 +64,7 @@ def reproduce(
     permutations : of each dataset in table2 and figure3.
     data : a folder with datasets of the paper, looked into before $RESHUFFLE_DATA and the cache folder.
     loss, alpha, batch_size : of table1.
+    device : of the constants in table2 and the figures, as `constants` takes it.
     start, advance : told the cost of the whole job and of each finished permutation, for a progress bar.
     """
     if target not in (*TARGETS, "all"):
@@ -70,6 +73,7 @@ def reproduce(
         sources = [sources]
     if sources and target in _GAUSSIAN:
         raise ValueError(f"{target} is about Gaussian data and takes no datasets, not {', '.join(map(str, sources))}")
+    check(device)
     folder, source = Path(out), None if data is None else Path(data)
     if source is not None and not source.is_dir():
         raise ValueError(f"data={str(data)!r} is not a folder")
@@ -88,7 +92,7 @@ def reproduce(
     tasks = list({task.key: task for name in chosen if name in parts for task in parts[name]()}.values())
     outcome, began = Outcome(), time.perf_counter()
     start(sum(task.cost for task in tasks))
-    options: dict[str, Any] = {"journals": folder / "journals", "seed": seed, "jobs": jobs}
+    options: dict[str, Any] = {"journals": folder / "journals", "seed": seed, "jobs": jobs, "device": device}
     results = measure_all(tasks, **options, advance=advance, failures=outcome.failures)
     if tasks:
         outcome.sum_up("measuring", f"{len(results)} of {len(tasks)} measurements", began)

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import isqrt
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from reshuffle.data import Data, load, load_named
 from reshuffle.data.bundled import NAMES
 from reshuffle.data.registry import DATASETS, locate
+from reshuffle.rows.devices import MEMORY
 from reshuffle.spectral import Sample, SmoothConstants, constants
 
 ROOT = "sqrt"  #: stands for the batch size √n, which is not known before the data is read
@@ -95,6 +97,7 @@ def measure_all(
     journals: Path,
     seed: int,
     jobs: int | None,
+    device: Any,
     advance: Callable[[float], None],
     failures: list[str],
 ) -> Results:
@@ -117,6 +120,7 @@ def measure_all(
                 permutations=task.permutations,
                 seed=seed,
                 jobs=jobs,
+                device=device if isinstance(X, np.ndarray) else MEMORY,  # sparse data gains nothing there
                 out=journals / f"{task.key}.jsonl",
                 callback=count,
             )

@@ -3,21 +3,32 @@
 from typing import Any
 
 from reshuffle.rows.base import Arranged, DualStep, Rows, Step, Weighted, batch_starts
+from reshuffle.rows.devices import MEMORY, check, is_auto
 from reshuffle.rows.memory import MemoryRows, in_memory
 
-__all__ = ["Arranged", "DualStep", "MemoryRows", "Rows", "Step", "Weighted", "as_rows", "batch_starts", "in_memory"]
+__all__ = ["Arranged", "DualStep", "MemoryRows", "Rows", "Step", "Weighted", "as_rows", "batch_starts", "in_memory", "is_tensor"]
 
 
 def as_rows(X: Any, name: str = "X", device: Any = None) -> Rows:
     """`X` itself if it is a `Rows`, else the rows of a sparse or dense matrix, or of a tensor of PyTorch's, where it lies or on the
     `device` that is named.
     """
+    if isinstance(device, str) and device == MEMORY:
+        device = None
     if device is None and isinstance(X, Rows):
         return X
-    if device is not None or type(X).__module__.partition(".")[0] == "torch":
-        try:
-            from reshuffle.rows.torch import on_device
-        except ImportError:
-            raise ImportError(f"device={device!r} needs PyTorch: pip install 'reshuffle[gpu]', or leave device out") from None
+    if is_auto(device):
+        raise ValueError(
+            "device='auto' weighs data against the work to be done, which is not known here; name a device, or 'memory'"
+        )
+    if device is not None or is_tensor(X):
+        check(device)
+        from reshuffle.rows.torch import on_device
+
         return on_device(X.matrix if isinstance(X, Rows) and hasattr(X, "matrix") else X, device, name)
     return in_memory(X, name)
+
+
+def is_tensor(X: Any) -> bool:
+    """Whether X is PyTorch's, which need not be installed to ask."""
+    return type(X).__module__.partition(".")[0] == "torch"

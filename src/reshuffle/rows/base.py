@@ -78,6 +78,8 @@ class Rows(ABC):
     """The rows of A, wherever they are. Where `rows` or `visit` lists rows, None stands for all of them as they lie."""
 
     intercept: bool = False  #: whether every row has one more entry, a one
+    place: str = "memory"  #: where the rows are worked with
+    in_blocks: bool = False  #: whether many rows at once are worked with far faster than one row after the other
 
     @property
     @abstractmethod
@@ -124,6 +126,14 @@ class Rows(ABC):
         other.intercept = intercept
         return other
 
+    def subset(self, rows: Integers) -> "Rows":
+        """These rows, in this order, in the same kind of storage where it can; else in memory."""
+        return self._part(rows)
+
+    def replicas(self) -> list["Rows"]:
+        """The same rows on every device that is to work on them at once: these alone, where there is one."""
+        return [self]
+
     def _blocks(self, rows: Integers | None = None, multiple: int = 1) -> Iterator[tuple[Any, "MemoryRows"]]:
         """Rows in memory, so many at a time, and their places in `rows`; how many is a multiple of `multiple`."""
         visit = np.arange(self.n) if rows is None else rows
@@ -164,9 +174,12 @@ class Rows(ABC):
         about = np.where(low == high, low, about)
         half = np.maximum(0.5 * high - 0.5 * about, 0.5 * about - 0.5 * low)  # of the largest distance, which may overflow
         half[half == 0.0] = 1.0
-        sums = sum((block.sums_about(about, half) for _, block in self._blocks()), np.zeros((2, self.d)))
-        off, square = sums / self.n
+        off, square = self._sums_about(about, half) / self.n
         return about + half * (2.0 * off), half * (2.0 * np.sqrt(np.maximum(square - off**2, 0.0)))
+
+    def _sums_about(self, centre: Vector, half: Vector) -> Vector:
+        """The sums of (a_ij - centre_j) / (2 half_j) and of its square, of every feature."""
+        return sum((block.sums_about(centre, half) for _, block in self._blocks()), np.zeros((2, self.d)))
 
     def row_lengths(self) -> Vector:
         """|a_i| of every row without an intercept, however large its numbers are."""

@@ -23,7 +23,7 @@ from reshuffle.problem import Problem
 from reshuffle.records import settings_of
 from reshuffle.rows import Arranged, Rows, batch_starts
 from reshuffle.spectral import lanczos
-from reshuffle.spectral.batches import largest_batch
+from reshuffle.spectral.batches import LargestBatch, largest_batch, largest_batches
 from reshuffle.spectral.together import top_eigenvalues, upper_bounds
 from reshuffle.vectors import Vector
 
@@ -83,6 +83,8 @@ class Shared:
             mixed = self.order.uniform and not self.order.fixed and rows_that_count > _MANY_ROWS
             guard = _GUARD if mixed else _STRONG_GUARD
             self.mix = lanczos.ritz_vector(apply, g, top) + guard / np.linalg.norm(q) * q
+            noise = generator(self.order.seed, 0, Stream.BATCH_START).standard_normal(n)
+            self.batch_mix = np.sqrt(n) * self.mix + _BATCH_GUARD * noise
         self.norm, self.residual = top.value, top.residual
 
     def true(self, value: float) -> float:
@@ -134,28 +136,41 @@ class Permutations:
         if together is None or self.shared.largest == 0.0:
             yield from map(self.constants_of, permutations)
             return
-        for permutation, hat in zip(permutations, self._ordered_norms(permutations), strict=True):
-            til = self.shared.largest, 0.0
-            if self.batch_size > 1:
-                order = self.shared.order.permutation(permutation)
-                til = self._largest_batch(self.shared.rows.arrange(order, self.batch_size), order, permutation)
-            yield self._sample(permutation, hat, *til)
+        orders = self.shared.rows.orders(self.shared.order, permutations)  # type: ignore[attr-defined]
+        hats, tils = self._ordered_norms(permutations, orders), self._largest_batches(permutations, orders)
+        for permutation, hat, til in zip(permutations, hats, tils, strict=True):
+            yield self._sample(permutation, hat, til.value, til.residual)
 
-    def _ordered_norms(self, permutations: Sequence[int]) -> list[lanczos.TopEigenvalue]:
+    def _ordered_norms(self, permutations: Sequence[int], orders: Any) -> list[lanczos.TopEigenvalue]:
         shared, rows = self.shared, self.shared.rows
-        orders = rows.orders(shared.order, permutations)  # type: ignore[attr-defined]
         together = rows.together(orders, self.batch_size)  # type: ignore[attr-defined]
         if shared.share is None:
-            profile, mix = self._on_device
+            profile, mix, _ = self._on_device
             return top_eigenvalues(together, profile * mix[orders], tol=shared.tol)
-        streams = [generator(shared.order.seed, k, Stream.START) for k in permutations]
-        start = np.stack([stream.standard_normal(self._n) for stream in streams])
-        return upper_bounds(together, rows.up(start), slack=shared.tol, failure_probability=shared.share)  # type: ignore[attr-defined]
+        start = self._normal(permutations, Stream.START)
+        return upper_bounds(together, start, slack=shared.tol, failure_probability=shared.share)
+
+    def _largest_batches(self, permutations: Sequence[int], orders: Any) -> list[LargestBatch]:
+        shared = self.shared
+        if self.batch_size == 1:
+            return [LargestBatch(shared.largest, 0.0)] * len(permutations)
+        batches = shared.rows.batches(orders, self.batch_size)  # type: ignore[attr-defined]
+        traces = batches.sums(shared.squared_norms).reshape(len(permutations), -1)
+        start = self._on_device[2][orders] if shared.share is None else self._normal(permutations, Stream.BATCH_START)
+        options: Any = {"batch_size": self.batch_size, "tol": shared.tol, "failure_probability": shared.share}
+        return largest_batches(batches, traces, batches.spread(start), **options)
+
+    def _normal(self, permutations: Sequence[int], stream: Stream) -> Any:
+        """Random starts, a row for each permutation, where the rows are."""
+        seed = self.shared.order.seed
+        drawn = np.stack([generator(seed, k, stream).standard_normal(self._n) for k in permutations])
+        return self.shared.rows.up(drawn)  # type: ignore[attr-defined]
 
     @cached_property
-    def _on_device(self) -> tuple[Any, Any]:
-        """The profile and the mix, where the rows are."""
-        return self.shared.rows.up(self._profile), self.shared.rows.up(self.shared.mix)  # type: ignore[attr-defined]
+    def _on_device(self) -> tuple[Any, Any, Any]:
+        """The profile and both mixes, where the rows are."""
+        up = self.shared.rows.up  # type: ignore[attr-defined]
+        return up(self._profile), up(self.shared.mix), up(self.shared.batch_mix)
 
     def _sample(self, permutation: int, hat: lanczos.TopEigenvalue, til: float, til_residual: float) -> Sample:
         shared = self.shared
@@ -182,9 +197,10 @@ class Permutations:
             return shared.largest, 0.0
         starts = batch_starts(order.size, self.batch_size)
         traces = np.add.reduceat(shared.squared_norms[order], starts[:-1])
-        start = generator(shared.order.seed, permutation, Stream.BATCH_START).standard_normal(order.size)
         if shared.share is None:
-            start = np.sqrt(order.size) * shared.mix[order] + _BATCH_GUARD * start
+            start = shared.batch_mix[order]
+        else:
+            start = generator(shared.order.seed, permutation, Stream.BATCH_START).standard_normal(order.size)
         best = largest_batch(arranged, traces, start, batch_size=self.batch_size, tol=shared.tol, failure_probability=shared.share)
         return best.value, best.residual
 

@@ -59,6 +59,7 @@ class Constants:
     hat_bound: float  #: what hat is at most in every order
     til_bound: float  #: what til is at most in every order
     seconds: float  #: that the measurement took
+    device: str = "memory"  #: where the data lay, and why it was brought there if "auto" chose
     version: str = __version__
 
     l2 = property(lambda self: renamed("l2", "alpha", self.alpha, 0.0), doc="What `alpha` was called.")
@@ -90,7 +91,7 @@ class Constants:
     def to_dict(self) -> dict[str, Any]:
         """Every number under the name of its attribute, ready for JSON: what is not finite becomes None."""
         settings = ("loss", "n", "d", "nnz", "alpha", "batch_size", "order", "permutations", "seed", "tol", "failure_probability")
-        accuracy = ("products_median", "residual_max", "seconds", "version")
+        accuracy = ("products_median", "residual_max", "seconds", "device", "version")
         return {name: finite(getattr(self, name)) for name in (*settings, *self._REPORTED, *accuracy)}
 
     def to_frame(self) -> Any:
@@ -110,6 +111,7 @@ class Constants:
             f"loss         {self.loss}" + (f" with alpha = {self.alpha:g}" if self.alpha else ""),
             f"batch size   {self.batch_size}",
             f"order        {self.order}: {describe(self.order)} ({measured} measured, seed {self.seed})",
+            *([] if self.device == "memory" else [f"device       {self.device}"]),
         ]
 
     def _accuracy(self) -> str:

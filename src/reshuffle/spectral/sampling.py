@@ -5,13 +5,13 @@ results are the same to the last bit for any number of threads.
 """
 
 import dataclasses
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,11 @@ from numpy.typing import ArrayLike
 
 from reshuffle.blas import one_thread
 from reshuffle.losses import Unit
+from reshuffle.losses.parts import cores
 from reshuffle.orders import Order, make_order
 from reshuffle.problem import Problem
 from reshuffle.records import Journal
+from reshuffle.rows.devices import AUTO, PASSES_A_PERMUTATION, choose, is_auto, memory_in_words
 from reshuffle.spectral.permutations import Permutations, Sample, Shared
 from reshuffle.spectral.result import LipschitzConstants, SmoothConstants
 from reshuffle.validation import whole_number
@@ -47,7 +49,7 @@ def constants(
     tol: float | None = None,
     failure_probability: float | None = None,
     lipschitz: bool = False,
-    device: Any = None,
+    device: Any = AUTO,
     jobs: int | None = None,
     out: str | Path | None = None,
     callback: Callable[[Sample], None] | None = None,
@@ -65,7 +67,8 @@ def constants(
     failure_probability : return upper bounds instead, all of which hold except with this probability; `tol` is then how far
         above the norm they may lie (1e-2 if not given).
     lipschitz : G, Ghat, Gtil and Gbar for a loss that is smooth as well as Lipschitz, such as the logistic loss.
-    device : "cuda", "cuda:1" or "cpu": multiply dense rows there by PyTorch. A tensor is used where it lies.
+    device : "auto": dense data goes to a GPU where PyTorch sees one and that pays (`docs/gpu.md`); the result says so. "memory",
+        "cpu", "cuda:1", "cuda" (all GPUs share the permutations) or a list of them. A tensor is used where it lies.
     jobs : threads; all cores if not given. The result does not depend on it.
     out : a journal of finished permutations. A run that was stopped goes on where it was.
     callback : called with the `Sample` of each permutation as it is finished, in the calling thread.
@@ -73,11 +76,11 @@ def constants(
     Ctrl-C returns what is finished, if anything is; the result then has fewer permutations than were `requested`.
     """
     began = time.perf_counter()
-    problem = _as_problem(problem, smoothness, device)
+    problem = _as_problem(problem, smoothness, None if is_auto(device) else device)
     batch_size = whole_number("batch_size", batch_size, 1, problem.n, "rows of the data")
     permutations = whole_number("permutations", permutations, 1)
     seed = whole_number("seed", seed, 0)
-    jobs = _cores() if jobs is None else whole_number("jobs", jobs, 1)
+    jobs = cores() if jobs is None else whole_number("jobs", jobs, 1)
     if failure_probability is not None and not 0.0 < failure_probability < 1.0:
         raise ValueError(f"failure_probability={failure_probability!r} must lie strictly between 0 and 1")
     if tol is None:
@@ -91,15 +94,21 @@ def constants(
             f"order {what}; constants belong to known orders or random ones: pass the permutation, a list of them, or 'rr'"
         )
     requested = rule.count or permutations
+    auto = choose(device, problem.rows, requested * PASSES_A_PERMUTATION * (1 if batch_size == 1 else 2), jobs)
+    if auto.why:
+        problem = problem.replace(device=auto.device)
 
     # Each permutation needs two bounds and the whole matrix one: together they fail no more often than was asked.
     share = None if failure_probability is None else failure_probability / (2 * requested + 1)
     with ExitStack() as stack:
         stack.enter_context(one_thread())
-        orders = Permutations(Shared(problem, rule, tol=tol, share=share, lipschitz=lipschitz), batch_size)
-        journal = None if out is None else stack.enter_context(Journal.open(out, orders.settings()))
+        stack.enter_context(memory_in_words())
+        problems = [problem, *(problem.replace(X=rows) for rows in problem.rows.replicas()[1:])]
+        orders = [Permutations(Shared(each, rule, tol=tol, share=share, lipschitz=lipschitz), batch_size) for each in problems]
+        journal = None if out is None else stack.enter_context(Journal.open(out, orders[0].settings()))
         samples = _measure_all(orders, requested, jobs, journal, callback)
-    return _result(orders, samples, requested, failure_probability, time.perf_counter() - began)
+    result = _result(orders[0], samples, requested, failure_probability, time.perf_counter() - began)
+    return dataclasses.replace(result, device=", ".join(filter(None, (", ".join(each.rows.place for each in problems), auto.why))))
 
 
 def constants_by_batch_size(
@@ -120,7 +129,7 @@ def constants_by_batch_size(
         for batch_size in batch_sizes:
             began = time.perf_counter()
             orders = Permutations(shared, batch_size)
-            samples = _measure_all(orders, requested, _cores(), None, None)
+            samples = _measure_all([orders], requested, cores(), None, None)
             if len(samples) < requested:  # nobody asked for part of these: an interruption is not a result
                 raise KeyboardInterrupt
             results[batch_size] = _result(orders, samples, requested, None, time.perf_counter() - began)
@@ -170,12 +179,19 @@ def _result(orders: Permutations, samples: list[Sample], requested: int, failure
         hat_bound=hat_bound,
         til_bound=til_bound,
         seconds=seconds,
+        device=problem.rows.place,
     )
 
 
 def _measure_all(
-    orders: Permutations, requested: int, jobs: int, journal: Journal | None, callback: Callable[[Sample], None] | None
+    replicas: list[Permutations],
+    requested: int,
+    jobs: int,
+    journal: Journal | None,
+    callback: Callable[[Sample], None] | None,
 ) -> list[Sample]:
+    """`replicas` are the same, one for each device."""
+    orders = replicas[0]
     done: dict[int, Sample] = {}
 
     def keep(sample: Sample) -> None:
@@ -191,12 +207,15 @@ def _measure_all(
     each = min(max(_ENTRIES_A_TASK // max(orders.shared.problem.rows.entries, 1), 1), _MOST_A_TASK)
     at_once = getattr(orders.shared.rows, "at_once", 0)  # by rows that are multiplied in several orders together
     if at_once:
-        each, jobs = at_once, 1
-    pool = ThreadPoolExecutor(max_workers=min(jobs, requested))
+        each = min(at_once, -(-len(missing) // len(replicas)) or 1)
+    idle: SimpleQueue[Permutations] = SimpleQueue()
+    for worker in replicas if at_once else replicas * jobs:
+        idle.put(worker)
+    pool = ThreadPoolExecutor(max_workers=min(idle.qsize(), requested))
     try:
         # In turn, not by as_completed: that locks every future at once, and Ctrl-C there leaves them locked for good.
         tasks = [missing[start : start + each] for start in range(0, len(missing), each)]
-        for future in [pool.submit(_several, orders, task) for task in tasks]:
+        for future in [pool.submit(_several, idle, task) for task in tasks]:
             samples, error = future.result()
             for sample in samples:
                 if journal is not None:
@@ -213,13 +232,16 @@ def _measure_all(
     return [done[k] for k in sorted(done)]
 
 
-def _several(orders: Permutations, numbers: list[int]) -> tuple[list[Sample], BaseException | None]:
-    """The constants of these permutations, as far as they could be had."""
+def _several(idle: "SimpleQueue[Permutations]", numbers: list[int]) -> tuple[list[Sample], BaseException | None]:
+    """The constants of these permutations, as far as they could be had, by one that has nothing to do."""
     samples: list[Sample] = []
+    orders = idle.get()
     try:
         samples.extend(orders.constants_of_all(numbers))
     except BaseException as error:
         return samples, error
+    finally:
+        idle.put(orders)
     return samples, None
 
 
@@ -245,7 +267,3 @@ def _as_problem(problem: Any, smoothness: ArrayLike | None, device: Any) -> Prob
         raise ValueError("smoothness must be a list of n positive numbers, one L_i for each function")
     # By the paper's Kronecker argument a general finite sum has the constants of the n x 1 matrix of ones.
     return Problem(np.ones((values.size, 1), dtype=np.uint8), loss=Unit(), sample_weight=values)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,7 +1,7 @@
 """The constants of several permutations side by side, for rows whose products are cheaper so: a GPU reads them for many orders at
 once. The recurrence is that of `lanczos`, with a row of a matrix for each permutation; the host looks once a product.
 
-Vectors are the storage's own, NumPy's or a device's: all that is asked of them is arithmetic, sums and `tolist`.
+Vectors are the storage's own, on its device: all that is asked of them is arithmetic, sums and `tolist`.
 """
 
 from dataclasses import replace
@@ -12,8 +12,8 @@ from reshuffle.spectral.lanczos import MAX_PRODUCTS, TopEigenvalue, looks_at, ri
 
 def top_eigenvalues(together: Any, start: Any, *, tol: float, most: int = MAX_PRODUCTS) -> list[TopEigenvalue]:
     """`lanczos.top_eigenvalue` of each order: until its residual is at most `tol`, or `most` products are spent."""
-    v = start / _norms(start)[:, None]
-    previous, beta = 0.0 * v, 0.0 * _norms(v)
+    v = start / together.lengths(start)[:, None]
+    previous, beta = 0.0 * v, 0.0 * together.lengths(v)
     live = list(range(len(v)))
     alphas: list[list[float]] = [[] for _ in live]
     betas: list[list[float]] = [[] for _ in live]
@@ -22,7 +22,7 @@ def top_eigenvalues(together: Any, start: Any, *, tol: float, most: int = MAX_PR
         w = together.ordered(v) - beta[:, None] * previous
         alpha = (v * w).sum(-1)
         w = w - alpha[:, None] * v
-        beta = _norms(w)
+        beta = together.lengths(w)
         for place, a, b in zip(live, alpha.tolist(), beta.tolist(), strict=True):
             alphas[place].append(a)
             betas[place].append(b)
@@ -44,7 +44,3 @@ def upper_bounds(together: Any, start: Any, *, slack: float, failure_probability
     steps = steps_for_bound(start.shape[1], slack, failure_probability)
     tops = top_eigenvalues(together, start, tol=-1.0, most=steps)
     return [replace(top, value=top.value / (1.0 - slack)) for top in tops]
-
-
-def _norms(v: Any) -> Any:
-    return (v * v).sum(-1) ** 0.5

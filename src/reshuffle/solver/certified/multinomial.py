@@ -19,6 +19,7 @@ from reshuffle.blas import one_thread
 from reshuffle.epoch import Epoch
 from reshuffle.orders.streams import Stream, permutation
 from reshuffle.problem import Problem
+from reshuffle.rows.devices import memory_in_words
 from reshuffle.solver.certified import tuning
 from reshuffle.solver.certified.newton import Batch, Chosen, Losses, batch_sizes, on_batch, rows_for_hessian
 from reshuffle.solver.certified.progress import TINY, Baseline, Progress, Solution
@@ -188,7 +189,7 @@ def solve_multinomial(
     x = joint.start() if x0 is None else x0.ravel().copy()
     progress = JointProgress(joint, x, tol=tol, max_iter=max_iter, callback=callback)
     order, limit = permutation(rows.n, seed, 0, Stream.GROWING_BATCH), rows_for_hessian(rows)
-    with one_thread():
+    with one_thread(), memory_in_words():
         if x0 is not None:  # which may be good enough
             whole = JointBatch(joint, None, limit)
             here = whole.at(x)

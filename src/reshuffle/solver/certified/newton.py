@@ -9,7 +9,7 @@ values of the certificate: they make it tight.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,14 @@ from scipy.linalg import lapack
 
 from reshuffle.losses import loops
 from reshuffle.losses.base import compiled
+from reshuffle.losses.parts import in_parts
 from reshuffle.orders.streams import Stream, permutation
 from reshuffle.problem import Problem
 from reshuffle.solver.certified import tuning
 from reshuffle.solver.certified.progress import ROUNDING, TINY, Progress
 from reshuffle.vectors import Vector, dot
 
+T = TypeVar("T")
 Chosen = NDArray[np.int64] | None  # rows, or all of them
 
 _PIVOT = 1e-12  # of the largest pivot: some times what rounding may take from one; ten times that where it is not enough
@@ -37,7 +39,7 @@ class Losses:
     exact = True  #: whether `total` sums the losses themselves; then models take care after a step that was too long
 
     def __init__(self, problem: Problem, rows: Chosen) -> None:
-        loss, self._chosen = problem.loss, slice(None) if rows is None else rows
+        loss, self._chosen, self._by_all_cores = problem.loss, slice(None) if rows is None else rows, problem.rows.in_blocks
         self.labels, self.weights = problem.labels[self._chosen], problem.sample_weight[self._chosen]
         self._parameter = loss.parameter
         self._value = compiled(loss, "value")
@@ -48,12 +50,19 @@ class Losses:
         a way down without end; `care` (0 to 1) bends the model up towards the parabola that has its least point at the label.
         """
         slopes, curvatures = np.empty(z.size), np.empty(z.size)
-        loops.models(*self._slopes, self._parameter, self.labels, self.weights, z, care, slopes, curvatures)
+        parameter, y, w = self._parameter, self.labels, self.weights
+        self._in_parts(
+            lambda part: loops.models(*self._slopes, parameter, y[part], w[part], z[part], care, slopes[part], curvatures[part])
+        )
         return slopes, curvatures
 
     def total(self, z: Vector, move: Vector, length: float) -> float:
         """Their weighted sum at z + length move."""
-        return float(loops.total_loss(self._value, self._parameter, self.labels, self.weights, z, move, length))
+        value, y, w = (self._value, self._parameter), self.labels, self.weights
+        return float(sum(self._in_parts(lambda part: loops.total_loss(*value, y[part], w[part], z[part], move[part], length))))
+
+    def _in_parts(self, run: Callable[[slice], T]) -> list[T]:
+        return in_parts(run, self.labels.size, self._by_all_cores)
 
     def duals(self, slopes: Vector) -> Vector:
         """Dual values of weighted slopes; zero where a weight is."""
@@ -83,20 +92,23 @@ class Smoothed(Losses):
 
     def models(self, z: Vector, care: float) -> tuple[Vector, Vector]:
         slopes, curvatures = np.empty(z.size), np.empty(z.size)
-        loops.smoothed_models(self._prox, self._smoothing, z, care, slopes, curvatures)
+        self._in_parts(
+            lambda part: loops.smoothed_models(self._prox, self._smoothing(part), z[part], care, slopes[part], curvatures[part])
+        )
         return slopes, curvatures
 
     def total(self, z: Vector, move: Vector, length: float) -> float:
-        return float(loops.smoothed_total(self._value, self._prox, self._smoothing, z, move, length))
+        functions = (self._value, self._prox)
+        parts = self._in_parts(lambda part: loops.smoothed_total(*functions, self._smoothing(part), z[part], move[part], length))
+        return float(sum(parts))
 
     def settle(self, z: Vector) -> bool:
         self._multipliers = self.duals(self.models(z, 0.0)[0])
         self._width = max(tuning.SHRINK * self._width, self._smallest)
         return True
 
-    @property
-    def _smoothing(self) -> tuple[float, float, Vector, Vector, Vector]:
-        return self._parameter, self._width, self.labels, self.weights, self._multipliers
+    def _smoothing(self, part: slice) -> tuple[float, float, Vector, Vector, Vector]:
+        return self._parameter, self._width, self.labels[part], self.weights[part], self._multipliers[part]
 
 
 class Point(NamedTuple):
@@ -172,17 +184,18 @@ class Batch:
 
     def _fresh(self, curvatures: Vector) -> Callable[[Vector], Vector]:
         fresh = self.preconditioner(curvatures)
-        self._held = fresh if self.problem.dimension <= tuning.FEW_FEATURES else None  # a diagonal is formed in no time
+        self._held = fresh if self.problem.dimension <= few_features(self.problem) else None  # a diagonal is formed in no time
         return fresh
 
     def preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
         """Nearly the inverse of that Hessian."""
-        if self.alpha.size > tuning.FEW_FEATURES:
+        if self.alpha.size > few_features(self.problem):
             diagonal = self.problem.rows.curved_squares(curvatures, self.rows) / self.size + self.alpha
             diagonal[diagonal <= 0.0] = 1.0
             return lambda r: r / diagonal
         chosen, kept = sample_by_curvature(curvatures, self._limit)
-        H = self.problem.rows.rough_hessian(kept, chosen if self.rows is None else self.rows[chosen]) / self.size
+        rows = self.rows if chosen is None else chosen if self.rows is None else self.rows[chosen]
+        H = self.problem.rows.rough_hessian(kept, rows) / self.size
         diagonal = H.reshape(-1)[:: H.shape[0] + 1]  # a view
         ridge, plain = 0.0, diagonal + self.alpha
         while True:  # an intercept without curvature, or a tiny alpha after rounding, may lack a positive pivot
@@ -193,12 +206,17 @@ class Batch:
             ridge = max(10.0 * ridge, _PIVOT * float(plain.max()))
 
 
-def sample_by_curvature(curvatures: Vector, limit: int) -> tuple[NDArray[np.int64], Vector]:
+def few_features(problem: Problem) -> int:
+    """Features up to which a Hessian is formed and factorised."""
+    return tuning.FEW_FEATURES_IN_BLOCKS if problem.rows.in_blocks else tuning.FEW_FEATURES
+
+
+def sample_by_curvature(curvatures: Vector, limit: int) -> tuple[Chosen, Vector]:
     """About `limit` of the rows, each with a chance in proportion to its curvature, and curvatures that make up for those left out.
     Where the model is sure of most rows, few of them bend at all, and the sample is nearly everything that counts.
     """
     if curvatures.size <= tuning.SAMPLE_ABOVE * limit:
-        return np.arange(curvatures.size), curvatures
+        return None, curvatures
     bent = np.flatnonzero(curvatures > tuning.SAMPLE_FLAT * curvatures.max(initial=0.0))
     kept = curvatures[bent]
     if bent.size <= tuning.SAMPLE_ABOVE * limit:
@@ -233,10 +251,9 @@ def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: 
     n = problem.n
     sizes = batch_sizes(n, problem.dimension) if grow else [n]
     order = permutation(n, seed, 0, Stream.GROWING_BATCH) if len(sizes) > 1 else None
-    limit = rows_for_hessian(problem)
+    limit, smooth = rows_for_hessian(problem), problem.loss.smoothness is not None
     for size in sizes:
         rows = None if order is None or size == n else np.sort(order[:size])
-        smooth = problem.smoothness is not None
         losses = Losses(problem, rows) if smooth else Smoothed(problem, rows, width, progress.dual)
         x = on_batch(Batch(problem, rows, losses, limit), progress, x, final=size == n)
 

@@ -70,8 +70,8 @@ class Progress:
         self._max_iter, self._callback, self._began, self._evaluating = max_iter, callback, time.perf_counter(), 0.0
         self.x, self.dual, self.pull = x, np.zeros(problem.n), np.zeros(problem.d)
         self.f, self.bound = np.inf, -np.inf
-        self._certified: tuple[float, float, float] | None = None  # f and bound, and the gap that is certified for them
         self._moved = 0.0
+        self._certified: tuple[Vector, Vector, float] | None = None  # the gap, and of which points it is
         self.history: list[Epoch] = []
 
     def of(self, problem: Problem, x: Vector) -> "Progress":
@@ -93,12 +93,12 @@ class Progress:
 
     @property
     def certified_gap(self) -> float:
-        """With what rounding may hide, which takes about as long to work out as a short pass."""
-        if self._certified is None or self._certified[:2] != (self.f, self.bound):
-            self._certified = self.f, self.bound, self._certify()
+        if self._certified is None or self._certified[0] is not self.x or self._certified[1] is not self.dual:
+            self._certified = self.x, self.dual, self._certify()  # which takes as long as a short pass
         return self._certified[2]
 
     def _certify(self) -> float:
+        """The gap, with the most that rounding can hide."""
         return certified(self.problem, self.x, self.f, self.bound, self.dual)
 
     @property
@@ -156,7 +156,7 @@ class Progress:
         self._evaluating += now - began
         self.history.append(Epoch(len(self.history) + 1, None, self.f, gap, now - self._began - self._evaluating))
         finished = self.finished
-        if finished and gap is not None:
+        if finished and gap is not None:  # before that, what rounding may hide does not matter
             self.history[-1] = replace(self.history[-1], gap=self.certified_gap)
         if self._callback is not None:
             self._callback(self.history[-1])

@@ -2,7 +2,8 @@
 
 Two methods, one measure of progress. With few features the Hessian is cheap, and subsampled Newton needs one to four passes over
 all rows. With many, SDCA comes first: on text it gains a digit a pass; where it stalls (heavy rows, strong correlations), Newton
-takes over from where it is. Few rows with many features are as good as few features: see `row_span`.
+takes over from where it is. Few rows with many features are as good as few features: see `row_span`. Rows that are worked with in
+blocks, as on a GPU, have Newton steps alone: SDCA goes from row to row.
 """
 
 from collections.abc import Callable
@@ -14,8 +15,9 @@ from reshuffle.blas import one_thread
 from reshuffle.duality import lower_bound
 from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
+from reshuffle.rows.devices import memory_in_words
 from reshuffle.solver.certified import tuning
-from reshuffle.solver.certified.newton import newton
+from reshuffle.solver.certified.newton import few_features, newton
 from reshuffle.solver.certified.progress import TINY, Baseline, Progress, Solution
 from reshuffle.solver.certified.row_span import RowSpan
 from reshuffle.solver.certified.sdca import sdca
@@ -53,7 +55,7 @@ def solve(
         x[-1] = start.intercept
     small = problem.rows.entries <= tuning.SMALL
     progress = Progress(problem, x, start, tol=tol, max_iter=max_iter, small=small, callback=callback)
-    with one_thread():
+    with one_thread(), memory_in_words():
         if x0 is not None:
             if dual0 is not None:
                 progress.bound_by(dual0)
@@ -72,8 +74,8 @@ def _solve(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> No
         _solve(span.problem, inner, warm=warm, seed=seed)
         progress.adopt(span.outside(inner.x), inner.dual, inner.history)
         warm = True
-    few = problem.dimension <= min(tuning.FEW_FEATURES, problem.n)
-    if not progress.finished and (problem.smoothness is None or not few):
+    few = problem.dimension <= min(few_features(problem), problem.n)
+    if not progress.finished and not problem.rows.in_blocks and (problem.smoothness is None or not few):
         patience = tuning.PATIENCE_FEW if few else tuning.PATIENCE_MANY
         sdca(problem, progress, *_dual_start(problem, progress, warm), seed=seed, patience=patience)
         warm = True
