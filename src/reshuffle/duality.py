@@ -17,10 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from reshuffle.losses import loops
 from reshuffle.problem import Problem
 from reshuffle.validation import vector
-from reshuffle.vectors import Vector, balance
+from reshuffle.vectors import Vector, balance, balance_signs
 
 _EPS = 2.0**-52  # twice what one operation rounds by, which pays for terms of its square
 _FEW = 16  # operations that a loss or its conjugate takes
@@ -60,8 +59,8 @@ def rounding(problem: Problem, x: Vector, f: float, gap: float, dual: Vector) ->
     margin or label lies.
     """
     n, d, loss, regulariser = problem.n, problem.d, problem.loss, problem.regulariser(x)
-    sums = loops.sums_for_rounding(*problem.conjugate_loop, dual, float(np.linalg.norm(x)), problem.lengths)
-    far, squares, conjugates, duals, rows, farthest = map(float, sums)
+    *sums, farthest = problem.sums_for_rounding(x, dual)
+    far, squares, conjugates, duals, rows = sums
     delta = _EPS * (d + _FEW)  # of a margin, over how far it can lie
     ways = [] if loss.lipschitz is None else [loss.lipschitz * delta * far]
     if loss.smoothness is not None:
@@ -86,7 +85,7 @@ class Bound(NamedTuple):
 
 def bound_of_nothing(problem: Problem) -> float:
     """The lower bound of min f that all duals zero give."""
-    return -float(loops.total_conjugate(*problem.conjugate_loop, problem.labels, 0.0)) / problem.n
+    return problem.dual_objective_along(problem.labels, np.zeros(problem.d))(0.0)
 
 
 def lower_bound(problem: Problem, dual: Vector, wanted: float, pull: Vector | None = None, nothing: float | None = None) -> Bound:
@@ -96,13 +95,8 @@ def lower_bound(problem: Problem, dual: Vector, wanted: float, pull: Vector | No
     it is known: without an intercept the bound then needs no product. `nothing` is `bound_of_nothing`, where it is known.
     """
     u = problem.in_dual_domain(dual)
-    if problem.fit_intercept:
-        pulls = problem.sample_weight * u
-        positive = u > 0.0
-        up, down = float(pulls[positive].sum()), -float(pulls[~positive].sum())
-        if up != down:
-            u[positive if up > down else ~positive] *= min(up, down) / max(up, down)
-            pull = None
+    if problem.fit_intercept and not balance_signs(problem.sample_weight, u):
+        pull = None
     pull = problem.transposed(problem.sample_weight * u)[: problem.d] / problem.n if pull is None else pull
     along = problem.dual_objective_along(u, pull)
     full = along(1.0)

@@ -175,10 +175,17 @@ class Problem:
             return np.where(positive, low, -high), np.where(positive, high, -low)
         return np.full(self.n, low), np.full(self.n, high)
 
-    @property
-    def conjugate_loop(self) -> tuple[Any, ...]:
+    def _conjugate_loop(self, part: slice) -> tuple[Any, ...]:
         """What compiled loops over conjugates begin with."""
-        return compiled(self.loss, "conjugate"), self.loss.parameter, self.labels, self.sample_weight, *self._dual_domain
+        conjugate, parameter = compiled(self.loss, "conjugate"), self.loss.parameter
+        return conjugate, parameter, self.labels[part], self.sample_weight[part], *self._dual_domain
+
+    def sums_for_rounding(self, x: Vector, u: Vector) -> list[float]:
+        """See `loops.sums_for_rounding`."""
+        u, reach, lengths = self._by_sample("u", u, infinite=True), float(np.linalg.norm(self._point(x))), self.lengths
+        found = self._in_parts(lambda part: loops.sums_for_rounding(*self._conjugate_loop(part), u[part], reach, lengths[part]))
+        *sums, largest = zip(*found, strict=True)
+        return [float(sum(one)) for one in sums] + [float(max(largest))]
 
     @property
     def _dual_domain(self) -> tuple[float, float, bool]:
@@ -188,8 +195,8 @@ class Problem:
 
     def in_dual_domain(self, u: Vector) -> Vector:
         """Dual values, each moved to the nearest in its interval."""
-        u, out = self._by_sample("u", u), np.empty(self.n)
-        loops.clip_duals(*self._dual_domain, self.labels, u, out)
+        u, labels, out = self._by_sample("u", u), self.labels, np.empty(self.n)
+        self._in_parts(lambda part: loops.clip_duals(*self._dual_domain, labels[part], u[part], out[part]))
         return out
 
     @property
@@ -278,12 +285,9 @@ class Problem:
         u = self._by_sample("u", u)
         pull = self.rows.transposed(self.sample_weight * u)[: self.d] / self.n if pull is None else pull
         square = float(dot(pull, pull)) / (2.0 * self.alpha)
-        conjugate, parameter, y, w, *domain = self.conjugate_loop
 
         def value(s: float) -> float:
-            total = sum(
-                self._in_parts(lambda part: loops.total_conjugate(conjugate, parameter, y[part], w[part], *domain, u[part], s))
-            )
+            total = sum(self._in_parts(lambda part: loops.total_conjugate(*self._conjugate_loop(part), u[part], s)))
             return -float(total) / self.n - s * s * square
 
         return value

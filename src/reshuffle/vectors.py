@@ -35,6 +35,27 @@ def balance(a: Any, b: Any) -> float:
     return total + lost
 
 
+@jit()
+def balance_signs(weights: Any, u: Any) -> bool:
+    """Scale down the entries of the heavier sign, in place, until the weighted sum is zero up to rounding; was it that before?
+    Sums are compensated as in `balance`.
+    """
+    sums, lost = np.zeros(2), np.zeros(2)
+    for i in range(u.size):
+        side, term = (1 if u[i] > 0.0 else 0), abs(weights[i] * u[i])
+        new = sums[side] + term
+        lost[side] += (sums[side] - new) + term if sums[side] >= term else (term - new) + sums[side]
+        sums[side] = new
+    down, up = sums[0] + lost[0], sums[1] + lost[1]
+    if up == down:
+        return True
+    share = min(up, down) / max(up, down)
+    for i in range(u.size):
+        if (u[i] > 0.0) == (up > down):
+            u[i] *= share
+    return False
+
+
 @jit(fastmath=_REASSOCIATE)
 def lanczos_step(w: Any, v: Any, previous: Any, beta: float) -> tuple[float, float]:
     """Three-term recurrence in place: w <- the unit vector next to v, and (alpha, beta) of the tridiagonal matrix."""

@@ -100,7 +100,7 @@ def test_every_batch_size_has_a_place_in_random_orders(raced):
 
 def test_nothing_but_the_seed_decides(raced, monkeypatch):
     problem, minimum, target, outcome = raced
-    monkeypatch.setattr(module, "_cores", lambda: 5)
+    monkeypatch.setattr(module, "cores", lambda: 5)
     assert race(problem, minimum, target, sizes=batch_grid(problem.n), seed=5) == outcome
     assert race(problem, minimum, target, sizes=batch_grid(problem.n), seed=6).places != outcome.places
 

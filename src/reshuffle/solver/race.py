@@ -8,7 +8,6 @@ Once the gap that was asked for is reached, or the ladder ends, the best few mee
 What diverges has an infinite gap and loses. Nothing here depends on time: the same seed makes the same race.
 """
 
-import os
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reshuffle.losses.parts import cores
 from reshuffle.orders import make_order
 from reshuffle.problem import Problem
 from reshuffle.solver.shuffled import Sweep
@@ -136,7 +136,7 @@ class Race:
                 if run.finite and epochs not in run.values:
                     waiting.append(run)
         before = sum(run.epochs for run in waiting)
-        with ThreadPoolExecutor(_cores()) as pool:
+        with ThreadPoolExecutor(cores()) as pool:
             list(pool.map(lambda run: run.go_on(looks), waiting))
         self.epochs += sum(run.epochs for run in waiting) - before
 
@@ -262,7 +262,3 @@ def looks_of(epochs: int) -> list[int]:
     before = max((rung for rung in EPOCHS if rung < epochs), default=0)
     looks = min(_LOOKS, epochs - before)
     return [before + ceil((epochs - before) * k / looks) for k in range(1, looks + 1)]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
