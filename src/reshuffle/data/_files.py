@@ -115,6 +115,22 @@ def opened(path: Place) -> Iterator[Any]:
             raise ValueError(f"{path} cannot be decompressed after byte {metered.tell()} of its content: {error}") from None
 
 
+@contextmanager
+def streamed(path: Path) -> Iterator[tuple[Any, Any]]:
+    """The content as a file of any length, and the file itself, which knows how much of it was read."""
+    with open(path, "rb") as raw:
+        if path.suffix not in _OPENERS:
+            yield raw, raw
+            return
+        with _OPENERS[path.suffix](raw, "rb") as file:
+            try:
+                yield file, raw
+            except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, OSError) as error:
+                if getattr(error, "errno", None) is not None:
+                    raise
+                raise ValueError(f"{path} cannot be decompressed after byte {raw.tell()} of the file: {error}") from None
+
+
 def read_bytes(path: Place) -> Any:
     """The content as an array of uint8; a plain file is mapped, not read."""
     if isinstance(path, Piped) or path.suffix in _OPENERS:

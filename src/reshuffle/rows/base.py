@@ -78,6 +78,7 @@ class Rows(ABC):
     """The rows of A, wherever they are. Where `rows` or `visit` lists rows, None stands for all of them as they lie."""
 
     intercept: bool = False  #: whether every row has one more entry, a one
+    bounds: Integers | None = None  #: where blocks of rows begin, n last; None where rows far apart are as near as neighbours
 
     @property
     @abstractmethod
@@ -150,8 +151,11 @@ class Rows(ABC):
 
     def column_ranges(self) -> tuple[Vector, Vector]:
         """The smallest and the largest entry of every feature."""
-        ends = [block.column_ranges() for _, block in self._blocks()]
-        return np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)
+        low, high = np.full(self.d, np.inf), np.full(self.d, -np.inf)
+        for _, block in self._blocks():
+            for ends, extreme, end in zip((low, high), (np.minimum, np.maximum), block.column_ranges(), strict=True):
+                extreme(ends, end, out=ends)
+        return low, high
 
     def scale_columns(self, factors: Vector) -> "Rows":
         """Every feature multiplied by its factor, in memory."""
@@ -345,7 +349,7 @@ class ArrangedBlocks:
 
     def ordered(self, v: Vector, out: Vector) -> None:
         state = np.vstack([np.zeros(self.rows.dimension), self.rows.transposed(self.scale * v)])
-        for place, block in self.rows._blocks(self.visit, self.batch_size):
+        for place, block in self.rows._blocks(self.visit):
             here = self.visit[place]
             out[here] = block.ordered_pass(self.scale[here], v[here], place.start, self.batch_size, state)
 

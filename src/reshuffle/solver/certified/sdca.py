@@ -10,11 +10,13 @@ that moves to where the intercept has come after every pass (the method of multi
 """
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reshuffle.losses.base import compiled
-from reshuffle.orders import make_order
+from reshuffle.orders.schemes import by_blocks
 from reshuffle.orders.streams import Stream, permutation
 from reshuffle.problem import Problem
 from reshuffle.rows import DualStep
@@ -25,7 +27,6 @@ from reshuffle.vectors import Vector
 
 def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed: int, patience: float) -> None:
     """Passes until `progress` says that it is enough, or until so many more would be needed that `patience` (in passes) ends."""
-    order = make_order("rr", problem.n, seed)
     squares = problem.squared_norms() - problem.fit_intercept
     pull = 1.0 / (problem.n * problem.alpha)
     intercept_pull = pull * (float(np.median(squares)) or 1.0) if problem.fit_intercept else 0.0
@@ -34,8 +35,7 @@ def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed:
     gaps: list[float] = []
     share = 1.0  # of a pass: the last one ends where the rate of the others says that it is enough
     for epoch in range(10**9):
-        again = heavy[permutation(heavy.size, seed, epoch, Stream.HEAVY_ROWS)]
-        for visit in (order.permutation(epoch), again):
+        for visit in _visits(problem, heavy, seed, epoch):
             part = visit[: math.ceil(share * visit.size)]
             problem.rows.sdca_epoch(part, problem.labels, problem.sample_weight, squares, step, x, dual)
         if progress.offer(x, None, dual, pull=-problem.alpha * x[: problem.d]):
@@ -47,6 +47,19 @@ def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed:
             return
         if len(gaps) > 1:
             share = min(max(tuning.LAST_PASS * passes_to_go(gaps, progress.target, 1), tuning.SHORTEST_PASS), 1.0)
+
+
+def _visits(problem: Problem, heavy: NDArray[np.int64], seed: int, epoch: int) -> Iterator[NDArray[np.int64]]:
+    """All rows in a random order, then the heavy ones. Rows that lie in blocks are visited block by block: a pass needs no uniform
+    order, and reads them where they lie.
+    """
+    bounds = problem.rows.bounds
+    if bounds is None:
+        yield permutation(problem.n, seed, epoch)
+        yield heavy[permutation(heavy.size, seed, epoch, Stream.HEAVY_ROWS)]
+        return
+    yield by_blocks(np.arange(problem.n), bounds, seed, epoch, Stream.ORDER, Stream.WITHIN)
+    yield by_blocks(heavy, bounds, seed, epoch, Stream.HEAVY_ROWS, Stream.RUN_WITHIN)
 
 
 def passes_to_go(gaps: list[float], target: float, back: int) -> float:
