@@ -11,6 +11,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from reshuffle import losses, models, orders, theory
     from reshuffle.data import Data, load
+    from reshuffle.data.build import build_store
+    from reshuffle.data.store import open
     from reshuffle.duality import duality_gap
     from reshuffle.estimators import (
         CertifiedClassifier,
@@ -38,6 +40,8 @@ _MODULES = ("losses", "models", "orders", "theory")
 _HOMES = {
     "Data": "data",
     "load": "data",
+    "build_store": "data.build",
+    "open": "data.store",
     "CertifiedClassifier": "estimators",
     "CertifiedClassifierCV": "estimators",
     "CertifiedRegressor": "estimators",
@@ -91,6 +95,7 @@ __all__ = [
     "SmoothConstants",
     "SolutionPath",
     "__version__",
+    "build_store",
     "constants",
     "duality_gap",
     "load",
@@ -98,6 +103,7 @@ __all__ = [
     "minimize",
     "minimize_sum",
     "models",
+    "open",
     "orders",
     "path",
     "plan",

@@ -20,6 +20,7 @@ from reshuffle.cli.options import (
     Intercept,
     Jobs,
     LossName,
+    Memory,
     OrderName,
     Permutations,
     PlanTol,
@@ -50,6 +51,7 @@ def constants(
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
+    memory: Memory = None,
     jobs: Jobs = None,
     out: Annotated[Path | None, typer.Option(help="Journal of finished permutations; a stopped run goes on from it.")] = None,
     as_json: AsJson = False,
@@ -57,7 +59,7 @@ def constants(
     """L, Lhat and Ltil of a dataset (or G, Ghat, Gtil and Gbar), and the step size that they allow."""
     from reshuffle.orders import make_order
 
-    source = reading.Source(path, target, features, zero_based, strict)
+    source = reading.Source(path, target, features, zero_based, strict, memory)
     problem, _, scaling, _ = source.problem(loss, alpha, intercept, scale)
     total = make_order(order, problem.n, seed).count or permutations
     options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
@@ -86,6 +88,7 @@ def plan(
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
+    memory: Memory = None,
     code_for: CodeFor = None,
     as_json: AsJson = False,
 ) -> None:
@@ -94,7 +97,7 @@ def plan(
 
     if code_for is not None:
         check_library(code_for, as_json)
-    source = reading.Source(path, target, features, zero_based, strict)
+    source = reading.Source(path, target, features, zero_based, strict, memory)
     problem, data, scaling, positive = source.problem(loss, alpha, intercept, scale)
     with console.plain_warnings():
         result = reshuffle.plan(problem, eps=eps, tol=tol, permutations=permutations, seed=seed, feature_names=data.feature_names)
@@ -120,12 +123,13 @@ def report(
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
+    memory: Memory = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers of the page as one JSON object.")] = False,
 ) -> None:
     """The plan with its reasons, figures and measured runs, as one HTML page that needs no network."""
     from reshuffle.reporting import check_before_work
 
-    source = reading.Source(path, target, features, zero_based, strict)
+    source = reading.Source(path, target, features, zero_based, strict, memory)
     source.refuse(output, "output")
     known = "squared" if loss == AUTO else loss  # labels ask for no loss that could be refused
     check_before_work(output, eps=eps, tol=tol, loss=known, alpha=alpha, permutations=permutations, seed=seed)
@@ -171,6 +175,7 @@ def order(
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
+    memory: Memory = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A page to write, with all sizes drawn.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -179,7 +184,7 @@ def order(
     from reshuffle.reporting.page import require
     from reshuffle.reporting.shuffling import shuffling
 
-    source = reading.Source(path, target, features, zero_based, strict)
+    source = reading.Source(path, target, features, zero_based, strict, memory)
     if output is not None:
         require()
         check_output(output)

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 
 from reshuffle import __version__
 from reshuffle.data import streams
-from reshuffle.data._files import expand
-from reshuffle.data.store import FORMAT, JOURNAL, MANIFEST, Block, Manifest, is_store, partial_of, save
+from reshuffle.data._files import JOURNAL, MANIFEST, expand, is_store, partial_of
+from reshuffle.data.store import FORMAT, Block, Manifest, save
 from reshuffle.data.streams import Asked, Mark, Piece
 from reshuffle.records import checksum, held, read_json, write_file
 from reshuffle.rows.blocks import sparse_rows

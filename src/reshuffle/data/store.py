@@ -23,13 +23,14 @@ import json
 import os
 import tempfile
 import zlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from reshuffle import __version__
+from reshuffle.data._files import JOURNAL, MANIFEST, partial_of
 from reshuffle.data._memory import free_memory, in_words, size_of
 from reshuffle.records import DAMAGE, checksum, in_short, read_json
 from reshuffle.rows.blocks import Kind, sparse_rows
@@ -38,7 +39,6 @@ from reshuffle.rows.memory import DenseRows, MemoryRows, SparseRows
 from reshuffle.rows.structure import as_csr
 
 FORMAT = 1
-MANIFEST, PARTIAL, JOURNAL = "store.json", ".part", "build.jsonl"
 _VECTORS = 10  # float64 that algorithms hold for each row or feature
 _OTHERWISE = 1 << 30  # bytes of memory, where the system does not say what is free
 
@@ -60,16 +60,6 @@ class Block:
     def kind(self) -> Kind:
         indices = self.arrays.get("indices")
         return Kind((None if indices is None else np.dtype(indices["dtype"]), np.dtype(self.arrays["values"]["dtype"])))
-
-
-def is_store(path: str | Path) -> bool:
-    """Whether it is one, or is becoming one."""
-    place = Path(path).expanduser()
-    return any((place / name).is_file() for name in (MANIFEST, JOURNAL)) or (partial_of(place) / JOURNAL).is_file()
-
-
-def partial_of(place: Path) -> Path:
-    return place.with_name(place.name + PARTIAL)
 
 
 @dataclass(frozen=True)
@@ -162,11 +152,20 @@ def open(path: str | Path, *, memory: str | int | None = None, scratch: str | Pa
         scratch = place if os.access(place, os.W_OK) else tempfile.gettempdir()
     elif not Path(scratch).is_dir():
         raise ValueError(f"scratch={str(scratch)!r} is not a folder; name one with room for a copy of the data")
+    return StoredRows(manifest, check_blocks(place, manifest), memory=limit, scratch=Path(scratch))
+
+
+def check_blocks(store: Path, manifest: Manifest, *, content: bool = False) -> list["StoredBlock"]:
+    """The blocks of a store, all of which are there, each as large as it was written; and of that content, where asked."""
     seen: set[str] = set()
-    blocks = [StoredBlock(place, block, manifest.d, seen) for block in manifest.blocks]
+    blocks = [StoredBlock(store, block, manifest.d, seen) for block in manifest.blocks]
     for block in blocks:
         block.look()
-    return StoredRows(manifest, blocks, memory=limit, scratch=Path(scratch))
+        if content:
+            block.read()
+            if "labels" in block.facts.arrays:
+                block.array("labels")
+    return blocks
 
 
 @dataclass(frozen=True)
@@ -251,3 +250,9 @@ class StoredRows(DiskRows):
         if "labels" not in stored[0].facts.arrays:
             return None
         return np.concatenate([block.array("labels") for block in stored])
+
+    def widened(self, d: int) -> "StoredRows":
+        """With features that do not occur behind the others."""
+        stored: Any = self.blocks
+        blocks = [replace(block, d=d) for block in stored]
+        return StoredRows(replace(self.manifest, d=d), blocks, memory=self.memory, scratch=self.scratch)

@@ -9,11 +9,11 @@ __all__ = ["Arranged", "DualStep", "MemoryRows", "Rows", "Step", "Weighted", "as
 
 
 def as_rows(X: Any, name: str = "X", device: Any = None) -> Rows:
-    """`X` itself if it is a `Rows`, else the rows of a sparse or dense matrix, or of a tensor of PyTorch's, where it lies or on the
-    `device` that is named.
+    """`X` itself, or a copy of it in memory, if it is a `Rows`, else the rows of a sparse or dense matrix, or of a tensor of
+    PyTorch's, where it lies or on the `device` that is named.
     """
     if device is None and isinstance(X, Rows):
-        return X
+        return X.ready()
     if device is not None or type(X).__module__.partition(".")[0] == "torch":
         try:
             from reshuffle.rows.torch import on_device

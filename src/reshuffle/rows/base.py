@@ -117,6 +117,10 @@ class Rows(ABC):
     def __str__(self) -> str:
         return f"{self.n} x {self.d}, {type(self).__name__}"
 
+    def ready(self) -> "Rows":
+        """The same rows as algorithms are served best: a storage with room for them in memory may answer with a copy there."""
+        return self
+
     def with_intercept(self, intercept: bool) -> Self:
         """The same rows, with or without the entry that is not stored."""
         if intercept == self.intercept:

@@ -3,9 +3,10 @@
 Vectors with a number for each row or feature are in memory, and so are at most two blocks: the one at hand, and the next, which a
 thread reads meanwhile. What is mapped belongs to the system's cache of files, not to the process.
 
-Rows as they lie are read in sequence. An order of them is made to lie in sequence too (`_lying`), once for each order, in one of
-three ways, of which the first that will do is taken:
-    held        all of it is copied into memory, where it takes at most a quarter of `memory`
+Rows that take at most a quarter of `memory` are copied there once, when a problem is made of them. Others are read in sequence as
+they lie, and an order of them is made to lie in sequence too (`_lying`), once for each order, in one of three ways, of which the
+first that will do is taken:
+    held        a few of the rows, which take at most a quarter of `memory`, are copied there
     gathered    it stays near to how the rows lie (sorted rows, blocks, buffers): some rows at a time are read where they are
     scattered   it is random: one pass over the blocks appends every row to the bucket of its position, and each bucket, which fits
                 into memory, is put into its exact order as it is read. Files are read and written in sequence only, and have no
@@ -101,6 +102,14 @@ class DiskRows(Rows):
 
     def update_hash(self, digest: Any) -> None:
         digest.update(self.mark.encode())
+
+    def ready(self) -> Rows:
+        """In memory, where they take at most a quarter of it; a journal knows them as the same rows."""
+        if self.nbytes > self.memory // _HELD:
+            return self
+        rows = self._part(np.arange(self.n))
+        rows.update_hash = self.update_hash  # type: ignore[method-assign]
+        return rows
 
     # --- in sequence
 
