@@ -22,6 +22,7 @@ from reshuffle.vectors import Vector, balance
 
 _EPS = 2.0**-52  # twice what one operation rounds by, which pays for terms of its square
 _FEW = 16  # operations that a loss or its conjugate takes
+_PART = 1 << 20  # samples
 
 
 def duality_gap(problem: Problem, x: Vector, dual: Vector | None = None) -> float | None:
@@ -57,23 +58,28 @@ def rounding(problem: Problem, x: Vector, f: float, gap: float, dual: Vector) ->
     lets the dual objective rise above min f by |b*| |r| / n; the best intercept b* is taken to be at most ten times as far as any
     margin or label lies.
     """
-    n, d, w, y = problem.n, problem.d, problem.sample_weight, np.abs(problem.labels)
-    size, loss, reach = float(np.linalg.norm(x[:d])), problem.loss, problem.lengths * float(np.linalg.norm(x))
-    regulariser = problem.regulariser(x)
-    far = reach + y + abs(loss.parameter)
-    delta = _EPS * (d + _FEW) * far
-    ways = [] if loss.lipschitz is None else [loss.lipschitz * float(w @ delta)]
+    n, d, loss = problem.n, problem.d, problem.loss
+    size, regulariser, length = float(np.linalg.norm(x[:d])), problem.regulariser(x), float(np.linalg.norm(x))
+    sums, farthest = np.zeros(5), 0.0
+    for start in range(0, n, _PART):  # a part at a time: certificates are for data of any size
+        part = slice(start, start + _PART)
+        w, y, a, u = problem.sample_weight[part], np.abs(problem.labels[part]), problem.lengths[part], np.abs(dual[part])
+        far = a * length + y + abs(loss.parameter)
+        delta = _EPS * (d + _FEW) * far
+        conjugates = np.abs(problem.conjugates(dual[part], part)) + u * (2.0 * y + abs(loss.parameter))
+        sums += [w @ delta, w @ delta**2, w @ conjugates, (w * u) @ a, w @ u]
+        farthest = max(farthest, float(far.max()))
+    shift, square, conjugate, pulled, weighed = sums.tolist()
+    ways = [] if loss.lipschitz is None else [loss.lipschitz * shift]
     if loss.smoothness is not None:
-        ways.append(float(np.sqrt(2.0 * loss.smoothness * max(n * f, 0.0)) * np.sqrt(w @ delta**2)))
+        ways.append(float(np.sqrt(2.0 * loss.smoothness * max(n * f, 0.0)) * np.sqrt(square)))
     of_f = _EPS * (n + _FEW) * abs(f) + min(ways) / n + _EPS * (d + _FEW) * regulariser
-    u = np.abs(dual)
-    conjugates = float(w @ (np.abs(problem.conjugates(dual)) + u * (2.0 * y + abs(loss.parameter)))) / n
-    off = _EPS * (n + _FEW) * float((w * u) @ problem.lengths) / n
+    off = _EPS * (n + _FEW) * pulled / n
     pull = problem.alpha * size + float(np.sqrt(2.0 * problem.alpha * gap)) + off
-    of_dual = _EPS * (n + _FEW) * conjugates + off * (2.0 * pull + off) / problem.alpha + _EPS * (d + _FEW) * regulariser
+    of_dual = _EPS * (n + _FEW) * conjugate / n + off * (2.0 * pull + off) / problem.alpha + _EPS * (d + _FEW) * regulariser
     if problem.fit_intercept:
-        imbalance = abs(balance(w, dual)) + 2.0 * _EPS * float(w @ u)
-        of_dual += imbalance / n * 10.0 * (1.0 + float(far.max()))
+        imbalance = abs(balance(problem.sample_weight, dual)) + 2.0 * _EPS * weighed
+        of_dual += imbalance / n * 10.0 * (1.0 + farthest)
     return of_f + of_dual
 
 
@@ -83,7 +89,7 @@ def lower_bound(problem: Problem, dual: Vector, wanted: float, pull: Vector | No
     the bound that is wanted, the best multiple of the duals is tried. `pull` is A'(w dual) / n, for duals in their domain of which
     it is known: without an intercept the bound then needs no product. Returns the bound and the dual point it belongs to.
     """
-    u = np.clip(dual, *problem.dual_bounds)
+    u = problem.feasible(dual)
     if problem.fit_intercept:
         pulls = problem.sample_weight * u
         positive = u > 0.0
@@ -107,7 +113,7 @@ def _best_along(problem: Problem, u: Vector) -> tuple[float, Vector]:
     """The dual objective at u or, where even the zero dual is better than that, at the best point between: far from the optimum the
     duals of x pull much too hard. Returns it with its point.
     """
-    u = np.clip(u, *problem.dual_bounds)
+    u = problem.feasible(u)
     along = problem.dual_objective_along(u)
     low, high = problem.loss.dual_domain
     full, none = along(1.0), along(0.0) if low <= 0.0 <= high else -np.inf

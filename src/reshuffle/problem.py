@@ -156,12 +156,25 @@ class Problem:
         """l''(z_i, y_i) of every sample, without its weight, for a smooth loss."""
         return self._apply("curvature", self._by_sample("z", z, infinite=True))
 
-    def conjugates(self, u: Vector) -> Vector:
-        """l*(u_i, y_i) of every sample, without its weight; infinite outside the dual domain."""
-        u, (low, high) = self._by_sample("u", u, infinite=True), self.dual_bounds
+    def conjugates(self, u: Vector, part: slice = slice(None)) -> Vector:
+        """l*(u_i, y_i) of every sample, or of a part of them, without its weight; infinite outside the dual domain."""
+        labels = self.labels[part]
+        u = vector("u", u, labels.size, "one number for each sample", infinite=True)
         slack = 1e-12  # rounding must not make a feasible dual point infeasible
-        inside = (u >= low - slack) & (u <= high + slack)
-        return np.where(inside, self._apply("conjugate", np.clip(u, low, high)), np.inf)
+        feasible, out = self.feasible(u, part), np.empty(labels.size)
+        loops.apply_loss(compiled(self.loss, "conjugate"), feasible, labels, self.loss.parameter, out)
+        out[~(np.abs(u - feasible) <= slack)] = np.inf
+        return out
+
+    def feasible(self, u: Vector, part: slice = slice(None)) -> Vector:
+        """Dual values of every sample, or of a part of them, moved into their domain."""
+        low, high = self.loss.dual_domain
+        if self.loss.task != "classification":
+            return np.clip(u, low, high)
+        towards = self.labels[part] * u  # the domain is that of the label +1, or its mirror image
+        np.clip(towards, low, high, out=towards)
+        towards *= self.labels[part]
+        return towards
 
     @property
     def dual_bounds(self) -> tuple[Vector, Vector]:

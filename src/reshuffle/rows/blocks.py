@@ -89,19 +89,22 @@ class Bucket:
     start: int  #: entry of the files
     entries: int
 
-    def read(self) -> MemoryRows:
+    def loose(self) -> tuple[MemoryRows, Any]:
+        """The rows as they were appended, mapped, and the place of each."""
         files, row, entry = self.files, (self.first, self.rows), (self.start, self.entries)
-        places = files.mapped("places", *row)
+        values, places = files.mapped("values", *entry), files.mapped("places", *row)
         if not files.kind.sparse:
-            found: MemoryRows = DenseRows(files.mapped("values", *entry).reshape(self.rows, files.d))
-            room = files.kind.room(None, self.rows, files.d)
-        else:
-            lengths = files.mapped("lengths", *row)
-            indptr = np.append(0, np.cumsum(lengths, dtype=np.int64))
-            found = sparse_rows(files.mapped("values", *entry), files.mapped("indices", *entry), indptr, files.d)
-            ordered = np.empty_like(lengths)
-            ordered[places] = lengths
-            room = files.kind.room(ordered, self.rows, files.d)
+            return DenseRows(values.reshape(self.rows, files.d)), places
+        indptr = np.append(0, np.cumsum(files.mapped("lengths", *row), dtype=np.int64))
+        return sparse_rows(values, files.mapped("indices", *entry), indptr, files.d), places
+
+    def read(self) -> MemoryRows:
+        found, places = self.loose()
+        lengths = None
+        if isinstance(found, SparseRows):
+            lengths = np.empty(self.rows, dtype=np.int32)
+            lengths[places] = np.diff(found.matrix.indptr)
+        room = self.files.kind.room(lengths, self.rows, self.files.d)
         put(found, np.arange(self.rows), places, room)
         return room
 

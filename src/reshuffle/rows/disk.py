@@ -117,18 +117,26 @@ class DiskRows(Rows):
         """Blocks, as they lie or those chosen, with their numbers; the next is read while one is computed with."""
         numbers = range(len(self.blocks)) if chosen is None else chosen
         if len(numbers) < 2:
-            yield from ((k, self._finished(self.blocks[k])) for k in numbers)
+            yield from ((k, self._read(self.blocks[k])) for k in numbers)
             return
         with ThreadPoolExecutor(1, "read-ahead") as pool:
-            coming = pool.submit(self._finished, self.blocks[numbers[0]])
+            coming = pool.submit(self._read, self.blocks[numbers[0]])
             for k, after in zip(numbers, [*numbers[1:], None], strict=True):
                 block = coming.result()
                 if after is not None:
-                    coming = pool.submit(self._finished, self.blocks[after])
+                    coming = pool.submit(self._read, self.blocks[after])
                 yield k, block
 
-    def _finished(self, block: Block) -> MemoryRows:
-        rows = block.read()
+    def loosely(self) -> Iterator[tuple[Any, MemoryRows, Any]]:
+        """`_blocks` for sums in which no order matters: rows as they come, and their places in the block where these are others."""
+        for (low, high), block in zip(pairwise(self.bounds.tolist()), self.blocks, strict=True):
+            rows, places = block.loose() if isinstance(block, Bucket) else (block.read(), None)
+            yield slice(low, high), self._finished(rows), places
+
+    def _read(self, block: Block) -> MemoryRows:
+        return self._finished(block.read())
+
+    def _finished(self, rows: MemoryRows) -> MemoryRows:
         for make in self._made:
             rows = make(rows)
         return rows.with_intercept(self.intercept)
@@ -452,7 +460,9 @@ class ArrangedWhole:
         self._rows, self._scale, self.visit = rows, scale, visit
 
     def ordered(self, v: Vector, out: Vector) -> None:
-        pulled = self._rows.transposed(self._scale * v)
+        pulled = np.zeros(self._rows.dimension)
+        for place, block in self._rows._blocks():
+            pulled += block.transposed(self._scale[place] * v[place])
         for place, block in self._rows._blocks():
             out[place] = self._scale[place] * block.margins(pulled)
 
@@ -479,8 +489,9 @@ class ArrangedDisk:
 
     def ordered(self, v: Vector, out: Vector) -> None:
         state = np.zeros((2, self._lying.dimension))
-        for place, scale, block in self._blocks():
-            state[1] += block.transposed(scale * v[place])
+        for place, block, places in self._lying.loosely():
+            u = self._scale[self._order[place]] * v[place]
+            state[1] += block.transposed(u if places is None else u[places])
         shared: Any = None  # by blocks without a centre of their own
         for place, scale, block in self._blocks():
             where = (scale, v[place], place.start, self._batch_size)
@@ -490,13 +501,13 @@ class ArrangedDisk:
             shared = shared or block.ordered_state(state)
             out[place] = block.ordered_part(*where, *shared)
 
+    def pieces(self) -> Iterator[tuple[Any, Any]]:
+        """Whole batches in memory, some at a time: their positions, and their rows in that order."""
+        for place, scale, block in self._blocks():
+            yield place, WeightedMemory(block, scale).arrange(block._everything, self._batch_size)
+
     def batched(self, members: Integers, starts: Integers, v: Vector, out: Vector) -> None:
-        """Batches that no bucket tears apart; buckets without any are not read."""
-        bounds = self._lying.bounds
-        cuts = np.searchsorted(members[starts[:-1]], bounds)
-        busy = [k for k, (low, high) in enumerate(pairwise(cuts)) if high > low]
-        for k, block in self._lying._sequence(busy):
-            first, last = starts[cuts[k]], starts[cuts[k + 1]]
-            own, scale = members[first:last] - bounds[k], self._scale[self._order[bounds[k] : bounds[k + 1]]]
-            local = WeightedMemory(block, scale).arrange(block._everything, self._batch_size)
-            local.batched(own, starts[cuts[k] : cuts[k + 1] + 1] - first, v[first:last], out[first:last])
+        cuts = np.searchsorted(members[starts[:-1]], self._lying.bounds)
+        for (place, piece), low, high in zip(self.pieces(), cuts[:-1], cuts[1:], strict=True):
+            own = slice(starts[low], starts[high])
+            piece.batched(members[own] - place.start, starts[low : high + 1] - starts[low], v[own], out[own])

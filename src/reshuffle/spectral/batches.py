@@ -19,23 +19,29 @@ from reshuffle.vectors import Vector
 
 @dataclass(frozen=True)
 class LargestBatch:
-    value: float  #: the largest squared norm of a batch, or its upper bound
+    value: float  #: the largest squared norm of a batch
     residual: float  #: relative, of the batch that has it, or what its upper bound leaves open if that is less
 
 
 def largest_batch(
-    arranged: Arranged, traces: Vector, start: Vector, *, batch_size: int, tol: float, failure_probability: float | None = None
+    arranged: Arranged,
+    traces: Vector,
+    start: Vector,
+    best: LargestBatch,
+    *,
+    batch_size: int,
+    tol: float,
+    failure_probability: float | None = None,
 ) -> LargestBatch:
-    """`traces` holds sum_i L_i|a_i|^2 of each batch; `start` has an entry a position.
+    """`traces` holds sum_i L_i|a_i|^2 of each batch; `start` has an entry a position; `best` is the largest of other batches.
 
-    With a failure probability, `start` must be standard normal, `tol` is the slack of the bound, and every batch that may
-    be the largest takes the steps which that probability asks for, shared among the batches.
+    With a failure probability, that of each batch, `start` must be standard normal, and every batch that may be the largest takes
+    the steps which it asks for: the norm is then at most the value over 1 - `tol`.
     """
     starts = batch_starts(arranged.visit.size, batch_size)
     live = _Live(arranged, starts, traces, start)
     bound = failure_probability is not None
-    steps = MAX_PRODUCTS if failure_probability is None else steps_for_bound(batch_size, tol, failure_probability / traces.size)
-    best = LargestBatch(0.0, 0.0)
+    steps = MAX_PRODUCTS if failure_probability is None else steps_for_bound(batch_size, tol, failure_probability)
     for k in range(1, steps + 1):
         live.step()
         if k > 8 and k % 4 and k < steps:  # late on, a product costs less than looking
@@ -50,7 +56,7 @@ def largest_batch(
         live.keep(~settled & (upper > best.value))
         if live.count == 0:
             break
-    return LargestBatch(best.value / (1.0 - tol), best.residual) if bound else best
+    return best
 
 
 class _Live:

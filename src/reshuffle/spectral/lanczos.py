@@ -52,12 +52,11 @@ def looks_at(k: int) -> bool:
     return k <= 16 or k % 4 == 0
 
 
-def ritz_vector(apply: Apply, start: Vector, top: TopEigenvalue) -> Vector:
-    """The unit vector that belongs to `top`. The recurrence is run again rather than its basis kept in memory."""
-    vector = np.zeros_like(start)
+def add_ritz_vector(apply: Apply, start: Vector, top: TopEigenvalue, to: Vector) -> Vector:
+    """The unit vector that belongs to `top`, added to another. The recurrence is run again rather than its basis kept in memory."""
     for coefficient, (v, _, _) in zip(top.coefficients, _recurrence(apply, start), strict=False):
-        vector += coefficient * v
-    return vector
+        to += coefficient * v
+    return to
 
 
 def upper_bound(apply: Apply, start: Vector, *, slack: float, failure_probability: float) -> TopEigenvalue:

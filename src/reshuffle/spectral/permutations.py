@@ -23,7 +23,7 @@ from reshuffle.problem import Problem
 from reshuffle.records import settings_of
 from reshuffle.rows import Arranged, Rows, batch_starts
 from reshuffle.spectral import lanczos
-from reshuffle.spectral.batches import largest_batch
+from reshuffle.spectral.batches import LargestBatch, largest_batch
 from reshuffle.spectral.together import top_eigenvalues, upper_bounds
 from reshuffle.vectors import Vector
 
@@ -31,6 +31,7 @@ from reshuffle.vectors import Vector
 # in any order. There the guard is strong, at the price of a product or two.
 _GUARD, _STRONG_GUARD, _MANY_ROWS = 0.01, 0.3, 2000
 _BATCH_GUARD = 0.1
+_KEPT_ROWS = 1 << 22  # up to which a vector that all permutations share is kept: of more rows, memory is dearer than sines
 _PLAIN = 1e-60, 1e60  # of the largest squared norm: outside, squares of products of rows come too near to what a number can hold
 
 
@@ -63,7 +64,8 @@ class Shared:
         self.scale = np.sqrt(smoothness) if smoothness is not None else _not_none(problem, lipschitz)
         self.alpha = problem.alpha if self.smooth else 0.0
         self.exponent, self.squared_norms = _measured(problem.rows, self.scale)
-        self.rows = problem.rows.weighted(np.ldexp(self.scale, -self.exponent), tol, plain=self.exponent == 0)
+        scale = np.ldexp(self.scale, -self.exponent) if self.exponent else self.scale
+        self.rows = problem.rows.weighted(scale, tol, plain=self.exponent == 0)
         self.largest = float(self.squared_norms.max())
         self.norm, self.residual = 0.0, 0.0
         if self.largest > 0.0:
@@ -78,11 +80,13 @@ class Shared:
             top = lanczos.top_eigenvalue(apply, g.copy(), tol=self.tol)
             q = np.empty_like(g)
             apply(g, q)
-            q = np.sign(q) * np.sqrt(norms)
+            np.sign(q, out=q)
+            q *= np.sqrt(norms)
             rows_that_count = norms.sum() ** 2 / (norms @ norms)
             mixed = self.order.uniform and not self.order.fixed and rows_that_count > _MANY_ROWS
             guard = _GUARD if mixed else _STRONG_GUARD
-            self.mix = lanczos.ritz_vector(apply, g, top) + guard / np.linalg.norm(q) * q
+            q *= guard / np.linalg.norm(q)
+            self.mix = lanczos.add_ritz_vector(apply, g, top, q)
         self.norm, self.residual = top.value, top.residual
 
     def true(self, value: float) -> float:
@@ -117,7 +121,12 @@ class Permutations:
     def __init__(self, shared: Shared, batch_size: int) -> None:
         self.shared, self.batch_size = shared, batch_size
         self._n, self._m = shared.problem.n, theory.batches(shared.problem.n, batch_size)
-        self._profile = np.sin(pi * (np.arange(self._n) // batch_size + 1.0) / (2 * self._m + 1))
+        self._sines = self._profile if self._n <= _KEPT_ROWS else None
+
+    @property
+    def _profile(self) -> Vector:
+        """sin(pi t/(2m+1)) at each position."""
+        return np.sin(pi * np.arange(1.0, self._m + 1) / (2 * self._m + 1)).repeat(self.batch_size)[: self._n]
 
     def constants_of(self, permutation: int) -> Sample:
         shared = self.shared
@@ -173,20 +182,25 @@ class Permutations:
             start = generator(shared.order.seed, permutation, Stream.START).standard_normal(order.size)
             return lanczos.upper_bound(arranged.ordered, start, slack=shared.tol, failure_probability=shared.share)
         start = np.empty(order.size)
-        start[arranged.visit] = self._profile * shared.mix.take(order)
+        start[arranged.visit] = (self._profile if self._sines is None else self._sines) * shared.mix.take(order)
         return lanczos.top_eigenvalue(arranged.ordered, start, tol=shared.tol)
 
     def _largest_batch(self, arranged: Arranged, order: Any, permutation: int) -> tuple[float, float]:
         shared = self.shared
         if self.batch_size == 1:
             return shared.largest, 0.0
-        starts = batch_starts(order.size, self.batch_size)
-        traces = np.add.reduceat(shared.squared_norms[order], starts[:-1])
-        start = generator(shared.order.seed, permutation, Stream.BATCH_START).standard_normal(order.size)
-        if shared.share is None:
-            start = np.sqrt(order.size) * shared.mix[order] + _BATCH_GUARD * start
-        best = largest_batch(arranged, traces, start, batch_size=self.batch_size, tol=shared.tol, failure_probability=shared.share)
-        return best.value, best.residual
+        pieces = getattr(arranged, "pieces", None)  # of rows that memory has no room for: whole batches, some at a time
+        random = generator(shared.order.seed, permutation, Stream.BATCH_START)
+        best = LargestBatch(0.0, 0.0)
+        for place, part in [(slice(0, order.size), arranged)] if pieces is None else pieces():
+            rows = order[place]
+            traces = np.add.reduceat(shared.squared_norms[rows], batch_starts(rows.size, self.batch_size)[:-1])
+            start = random.standard_normal(rows.size)
+            if shared.share is None:
+                start = np.sqrt(order.size) * shared.mix[rows] + _BATCH_GUARD * start
+            share = None if shared.share is None else shared.share / self._m
+            best = largest_batch(part, traces, start, best, batch_size=self.batch_size, tol=shared.tol, failure_probability=share)
+        return best.value / (1.0 if shared.share is None else 1.0 - shared.tol), best.residual
 
     def settings(self) -> dict[str, Any]:
         """Everything that a sample depends on, for the journal. How many samples and threads there are is not part of it."""
