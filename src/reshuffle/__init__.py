@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from reshuffle.solver.run import DivergenceError, Run
     from reshuffle.solver.shuffled import minimize
     from reshuffle.solver.sums import minimize_sum
-    from reshuffle.spectral import Constants, LipschitzConstants, SmoothConstants, constants
+    from reshuffle.spectral import Constants, LipschitzConstants, QuickConstants, SmoothConstants, constants, quick_constants
 
 _MODULES = ("losses", "models", "orders", "theory")
 _HOMES = {
@@ -70,6 +70,8 @@ _HOMES = {
     "LipschitzConstants": "spectral",
     "SmoothConstants": "spectral",
     "constants": "spectral",
+    "QuickConstants": "spectral",
+    "quick_constants": "spectral",
 }
 
 __all__ = [
@@ -86,6 +88,7 @@ __all__ = [
     "NoMinimiserError",
     "Plan",
     "Problem",
+    "QuickConstants",
     "Report",
     "Rows",
     "Run",
@@ -107,6 +110,7 @@ __all__ = [
     "orders",
     "path",
     "plan",
+    "quick_constants",
     "report",
     "scale",
     "theory",

@@ -97,6 +97,7 @@ def lower_bound(problem: Problem, dual: Vector, wanted: float, pull: Vector | No
         if up != down:
             u[positive if up > down else ~positive] *= min(up, down) / max(up, down)
             pull = None
+        del pulls, positive  # a number for each row of data that may have very many
     along = problem.dual_objective_along(u, pull)
     full = along(1.0)
     nothing = along(0.0) if full < wanted else -np.inf

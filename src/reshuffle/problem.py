@@ -255,10 +255,13 @@ class Problem:
     def prefix_norms(self, x: Vector, order: NDArray[np.int64]) -> Vector:
         """|grad f_{order_1}(x) + ... + grad f_{order_p}(x)|^2 for p = 1..n, in one pass over the data."""
         x, order = self._point(x), row_numbers("order", order, self.n)
-        z = self.rows.margins(x)
-        along = self.alpha * (z - (x[self.d] if self.fit_intercept else 0.0))  # a_i'c of the regulariser's share c = alpha x
+        along = self.rows.margins(x)
+        u = self._apply("derivative", along)
+        u *= self.sample_weight
+        along -= x[self.d] if self.fit_intercept else 0.0
+        along *= self.alpha  # a_i'c of the regulariser's share c = alpha x
         c_square = self.alpha**2 * float(dot(x[: self.d], x[: self.d]))
-        return self.rows.prefix_norms(order, self.sample_weight * self._apply("derivative", z), along, c_square)
+        return self.rows.prefix_norms(order, u, along, c_square)
 
     def dual_objective_along(self, u: Vector, pull: Vector | None = None) -> Callable[[float], float]:
         """-(1/n) sum w_i l*(v_i) - |A'(w v)|^2 / (2 alpha n^2) at v = s u, as a function of s: a lower bound of min f if u balances

@@ -54,6 +54,9 @@ def constants(
     memory: Memory = None,
     jobs: Jobs = None,
     out: Annotated[Path | None, typer.Option(help="Journal of finished permutations; a stopped run goes on from it.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A few sweeps and no order: L, bounds for all orders, an estimate.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """L, Lhat and Ltil of a dataset (or G, Ghat, Gtil and Gbar), and the step size that they allow."""
@@ -61,6 +64,9 @@ def constants(
 
     source = reading.Source(path, target, features, zero_based, strict, memory)
     problem, _, scaling, _ = source.problem(loss, alpha, intercept, scale)
+    if quick:
+        console.show(reshuffle.quick_constants(problem, batch_size=batch_size, seed=seed), as_json, scaling=scaling.choice)
+        return
     total = make_order(order, problem.n, seed).count or permutations
     options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
     with console.progress("permutations", "count", total) as update, console.plain_warnings():

@@ -39,7 +39,7 @@ from reshuffle.vectors import Vector
 SMALLEST_MEMORY = 1 << 24
 _HELD = 4  # part of the memory that rows in an order may take
 _BUCKET = 16  # part of it that a bucket may take, of which two are held, each beside the copy it is made of
-_LARGEST_BUCKET = 1 << 26
+_LARGEST_BUCKET = 1 << 25
 _MOST_BUCKETS = 1 << 16
 _SEGMENT = 1 << 16  # bytes that are read for one row that is needed
 _READ_AGAIN = 3  # times that all rows may be read for an order to be gathered
@@ -222,15 +222,15 @@ class DiskRows(Rows):
         room = self.kind.room(lengths, rows.size, self.d)
         plain = self._plain()
         for (_, local, targets), (_, block) in zip(parts, plain._sequence([k for k, _, _ in parts]), strict=True):
-            put(block, local, targets, room)
+            put(block, _numbers(local), targets, room)
         return room
 
     def _by_block(self, rows: Integers) -> Iterator[tuple[int, Any, Any]]:
-        """Block by block: its number, which of its rows are listed, and their places in the list."""
+        """Block by block: its number, which of its rows are listed, an array or a slice, and their places in the list."""
         places = self._places(rows)
         if places is not None:
             for k, (low, high) in enumerate(pairwise(self.bounds)):
-                yield k, np.arange(high - low), places[low:high]
+                yield k, slice(0, high - low), places[low:high]
             return
         rising = rows.size < 2 or bool((rows[1:] >= rows[:-1]).all())
         order = np.arange(rows.size) if rising else np.argsort(rows, kind="stable")
@@ -322,7 +322,7 @@ class DiskRows(Rows):
         for (_, local, targets), (_, block) in zip(parts, self._plain()._sequence([k for k, _, _ in parts]), strict=True):
             bucket = (targets // each).astype(np.uint16)
             by_bucket = np.argsort(bucket, kind="stable")
-            self._append(files, block, local[by_bucket], targets[by_bucket] % each, bucket[by_bucket], row_at, entry_at)
+            self._append(files, block, _numbers(local)[by_bucket], targets[by_bucket] % each, bucket[by_bucket], row_at, entry_at)
         return [Bucket(files, *map(int, where)) for where in zip(firsts, rows, starts, entries, strict=False)]
 
     def _append(self, files: Files, block: MemoryRows, local: Any, places: Any, bucket: Any, row_at: Any, entry_at: Any) -> None:
@@ -421,6 +421,10 @@ class DiskRows(Rows):
 
     def _weighted(self, scale: Vector, tol: float) -> "WeightedDisk":
         return WeightedDisk(self, scale)
+
+
+def _numbers(local: Any) -> Any:
+    return np.arange(local.start, local.stop) if isinstance(local, slice) else local
 
 
 def _cut(block: MemoryRows, low: int, high: int) -> MemoryRows:

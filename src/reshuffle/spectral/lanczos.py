@@ -12,6 +12,7 @@ from math import ceil, log, sqrt
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
+from scipy.linalg.blas import daxpy
 from scipy.linalg.lapack import dstev
 
 from reshuffle.vectors import Vector, lanczos_step
@@ -55,7 +56,7 @@ def looks_at(k: int) -> bool:
 def add_ritz_vector(apply: Apply, start: Vector, top: TopEigenvalue, to: Vector) -> Vector:
     """The unit vector that belongs to `top`, added to another. The recurrence is run again rather than its basis kept in memory."""
     for coefficient, (v, _, _) in zip(top.coefficients, _recurrence(apply, start), strict=False):
-        to += coefficient * v
+        daxpy(v, to, a=coefficient)
     return to
 
 

@@ -31,7 +31,7 @@ from reshuffle.vectors import Vector
 # in any order. There the guard is strong, at the price of a product or two.
 _GUARD, _STRONG_GUARD, _MANY_ROWS = 0.01, 0.3, 2000
 _BATCH_GUARD = 0.1
-_KEPT_ROWS = 1 << 22  # up to which a vector that all permutations share is kept: of more rows, memory is dearer than sines
+_KEPT_ROWS = 1 << 22  # up to which the sines are kept for all permutations: of more rows, memory is dearer than they are
 _PLAIN = 1e-60, 1e60  # of the largest squared norm: outside, squares of products of rows come too near to what a number can hold
 
 
@@ -49,9 +49,13 @@ class Sample:
 class Shared:
     """What all permutations and batch sizes of a problem share: its rows, the norm of all of them, and where to look first."""
 
-    def __init__(self, problem: Problem, order: Order, *, tol: float, share: float | None, lipschitz: bool = False) -> None:
+    mix: Vector  #: where to look first
+
+    def __init__(
+        self, problem: Problem, order: Order, *, tol: float, share: float | None, lipschitz: bool = False, orders: bool = True
+    ) -> None:
         """`share` is the failure probability of each bound, or None for eigenvalues to the tolerance; `lipschitz` asks for the
-        constants of a Lipschitz loss even where it is smooth.
+        constants of a Lipschitz loss even where it is smooth. Without `orders` nothing is prepared for them.
         """
         if not order.permutes:
             raise ValueError(
@@ -67,15 +71,17 @@ class Shared:
         scale = np.ldexp(self.scale, -self.exponent) if self.exponent else self.scale
         self.rows = problem.rows.weighted(scale, tol, plain=self.exponent == 0)
         self.largest = float(self.squared_norms.max())
-        self.norm, self.residual = 0.0, 0.0
+        self.norm, self.residual, self.products = 0.0, 0.0, 0
         if self.largest > 0.0:
-            self._look(generator(order.seed, 0, Stream.LOOK).standard_normal(problem.n))
+            self._look(generator(order.seed, 0, Stream.LOOK).standard_normal(problem.n), orders)
 
-    def _look(self, g: Vector) -> None:
+    def _look(self, g: Vector, orders: bool) -> None:
         n = self.problem.n
         apply, norms = self.rows.arrange(np.arange(n), n).ordered, self.squared_norms
         if self.share is not None:
             top = lanczos.upper_bound(apply, g, slack=self.tol, failure_probability=self.share)
+        elif not orders:
+            top = lanczos.top_eigenvalue(apply, g, tol=self.tol)
         else:
             top = lanczos.top_eigenvalue(apply, g.copy(), tol=self.tol)
             q = np.empty_like(g)
@@ -87,7 +93,7 @@ class Shared:
             guard = _GUARD if mixed else _STRONG_GUARD
             q *= guard / np.linalg.norm(q)
             self.mix = lanczos.add_ritz_vector(apply, g, top, q)
-        self.norm, self.residual = top.value, top.residual
+        self.norm, self.residual, self.products = top.value, top.residual, top.products
 
     def true(self, value: float) -> float:
         """A squared norm of the rows as they are, from one of the rows as they are computed with, 2^exponent times smaller."""
@@ -121,12 +127,14 @@ class Permutations:
     def __init__(self, shared: Shared, batch_size: int) -> None:
         self.shared, self.batch_size = shared, batch_size
         self._n, self._m = shared.problem.n, theory.batches(shared.problem.n, batch_size)
-        self._sines = self._profile if self._n <= _KEPT_ROWS else None
 
-    @property
+    @cached_property
     def _profile(self) -> Vector:
         """sin(pi t/(2m+1)) at each position."""
-        return np.sin(pi * np.arange(1.0, self._m + 1) / (2 * self._m + 1)).repeat(self.batch_size)[: self._n]
+        return self._sines(0, self._n)
+
+    def _sines(self, low: int, high: int) -> Vector:
+        return np.sin(pi * (np.arange(low, high) // self.batch_size + 1.0) / (2 * self._m + 1))
 
     def constants_of(self, permutation: int) -> Sample:
         shared = self.shared
@@ -181,8 +189,13 @@ class Permutations:
         if shared.share is not None:
             start = generator(shared.order.seed, permutation, Stream.START).standard_normal(order.size)
             return lanczos.upper_bound(arranged.ordered, start, slack=shared.tol, failure_probability=shared.share)
-        start = np.empty(order.size)
-        start[arranged.visit] = (self._profile if self._sines is None else self._sines) * shared.mix.take(order)
+        start, visit = np.empty(order.size), arranged.visit
+        if order.size <= _KEPT_ROWS:
+            start[visit] = self._profile * shared.mix.take(order)
+        else:
+            for low in range(0, order.size, _KEPT_ROWS):
+                part = slice(low, min(low + _KEPT_ROWS, order.size))
+                start[visit[part]] = self._sines(part.start, part.stop) * shared.mix.take(order[part])
         return lanczos.top_eigenvalue(arranged.ordered, start, tol=shared.tol)
 
     def _largest_batch(self, arranged: Arranged, order: Any, permutation: int) -> tuple[float, float]:
