@@ -359,7 +359,7 @@ def test_lines_are_counted_through_all_pieces(tmp_path):
 
 def test_arguments_that_do_not_fit(built, tmp_path):
     path, _, _ = built
-    with pytest.raises(ValueError, match=r"memory=1000: vectors .* use memory=16811616 or more"):
+    with pytest.raises(ValueError, match=r"a\.store in memory=1000: vectors .* use memory=16811616 or more"):
         rs.open(path, memory=1000)
     with pytest.raises(ValueError, match="memory='much' is not a size"):
         rs.open(path, memory="much")

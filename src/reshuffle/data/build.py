@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from reshuffle import __version__
 from reshuffle.data import streams
 from reshuffle.data._files import JOURNAL, MANIFEST, expand, is_store, partial_of
-from reshuffle.data.store import FORMAT, Block, Manifest, save
+from reshuffle.data.store import FORMAT, LABEL_TYPES, Block, Manifest, save
 from reshuffle.data.streams import Asked, Mark, Piece
 from reshuffle.records import checksum, held, read_json, write_file
 from reshuffle.rows.blocks import sparse_rows
@@ -22,7 +22,6 @@ from reshuffle.rows.memory import DENSE_TYPES, DenseRows
 from reshuffle.validation import whole_number
 
 BLOCK = 1 << 26  #: bytes from which on a block is full
-_LABEL_TYPES = (np.int8, np.int16, np.int32, np.float32, np.float64)
 
 
 def build_store(
@@ -308,7 +307,7 @@ def _arrays(X: Any, y: Any) -> dict[str, Any]:
         values = _smallest(X.data, (np.float32, np.float64))
         arrays = {"values": values, "indices": X.indices.astype(_index_type(X.shape[1]), copy=False)}
         arrays["indptr"] = X.indptr.astype(_index_type(int(X.indptr[-1])), copy=False)
-    return arrays if y is None else arrays | {"labels": _smallest(y, _LABEL_TYPES)}
+    return arrays if y is None else arrays | {"labels": _smallest(y, LABEL_TYPES)}
 
 
 def _smallest(values: Any, types: Iterable[Any]) -> Any:

@@ -35,10 +35,18 @@ from reshuffle.data._memory import free_memory, in_words, size_of
 from reshuffle.records import DAMAGE, checksum, in_short, read_json
 from reshuffle.rows.blocks import Kind, sparse_rows
 from reshuffle.rows.disk import SMALLEST_MEMORY, DiskRows
-from reshuffle.rows.memory import DenseRows, MemoryRows, SparseRows
+from reshuffle.rows.memory import DENSE_TYPES, DenseRows, MemoryRows, SparseRows
 from reshuffle.rows.structure import as_csr
 
 FORMAT = 1
+LABEL_TYPES = (np.int8, np.int16, np.int32, np.float32, np.float64)
+_MOST = 1 << 60
+_TYPES: dict[str, tuple[Any, ...]] = {  # that an array may have
+    "values": DENSE_TYPES,
+    "indices": (np.int32, np.int64),
+    "indptr": (np.int32, np.int64),
+    "labels": LABEL_TYPES,
+}
 _VECTORS = 10  # float64 that algorithms hold for each row or feature
 _OTHERWISE = 1 << 30  # bytes of memory, where the system does not say what is free
 
@@ -94,11 +102,39 @@ class Manifest:
             if content.pop("checksum", None) != checksum(content):
                 raise ValueError("its content is not what its checksum says")
             content["blocks"] = [Block(**block) for block in content["blocks"]]
-            return cls(**content)
+            manifest = cls(**content)
+            if not manifest.consistent:
+                raise ValueError("what it says of blocks does not fit together")
+            return manifest
         except FileNotFoundError:
             raise FileNotFoundError(f"{str(place)!r} is no store: it has no {MANIFEST}; reshuffle store build makes one") from None
         except DAMAGE as error:
             raise ValueError(f"{place / MANIFEST} cannot be used: {in_short(error)}") from None
+
+    @property
+    def consistent(self) -> bool:
+        """Whether blocks are what they are taken for, and add up to the whole."""
+        known = {"values", "indices", "indptr"} if self.sparse else {"values"}
+        if "labels" in self.blocks[0].arrays:
+            known |= {"labels"}
+        for number, block in enumerate(self.blocks):
+            sizes = (block.rows, block.entries, block.width)
+            if block.name != f"{number:06d}" or not all(type(size) is int and 0 <= size < _MOST for size in sizes):
+                return False
+            if block.arrays.keys() != known or any(
+                np.dtype(facts["dtype"]) not in _TYPES[array] or type(facts["bytes"]) is not int
+                for array, facts in block.arrays.items()
+            ):
+                return False
+        totals = [sum(getattr(block, name) for block in self.blocks) for name in ("rows", "entries")]
+        return (
+            all(type(size) is int and 0 < size < _MOST for size in (self.n, self.d))
+            and totals == [self.n, self.entries]
+            and self.d >= max(block.width for block in self.blocks)
+            and all(type(flag) is bool for flag in (self.sparse, self.guessed))
+            and self.zero_based in (None, False, True)
+            and all(type(source["bytes"]) is int for source in self.sources)
+        )
 
     def __str__(self) -> str:
         kinds = sorted({f"{array} {np.dtype(facts['dtype'])}" for block in self.blocks for array, facts in block.arrays.items()})
@@ -145,7 +181,7 @@ def open(path: str | Path, *, memory: str | int | None = None, scratch: str | Pa
     needed = 8 * _VECTORS * (manifest.n + manifest.d) + SMALLEST_MEMORY
     if limit < needed:
         raise ValueError(
-            f"memory={limit}: vectors with a number for each of {manifest.n} rows and {manifest.d} features need about "
+            f"{place} in memory={limit}: vectors with a number for each of {manifest.n} rows and {manifest.d} features need about "
             f"{in_words(needed)}; use memory={needed} or more"
         )
     if scratch is None:
@@ -214,15 +250,16 @@ class StoredBlock:
         fresh = self.facts.name not in self.seen
         values = self.array("values")
         if not self.facts.kind.sparse:
+            if values.shape != (self.rows, self.d):
+                raise ValueError(f"{self._path('values')} has shape {values.shape} where {(self.rows, self.d)} is meant")
             rows: MemoryRows = DenseRows(values)
         else:
-            X = sparse_rows(values, self.array("indices"), self.array("indptr"), self.d).matrix
+            indices, indptr = self.array("indices"), self.array("indptr")
+            if not values.ndim == indices.ndim == indptr.ndim == 1 or values.size != indices.size or indptr.size != self.rows + 1:
+                raise ValueError(f"{self.store / self.facts.name} holds arrays that do not fit together; build the store anew")
+            X = sparse_rows(values, indices, indptr, self.d).matrix
             rows = SparseRows(as_csr(X, str(self.store / self.facts.name)) if fresh else X)
         if fresh:
-            if rows.shape != (self.rows, self.d):
-                raise ValueError(
-                    f"{self.store / self.facts.name} has shape {rows.shape} where the manifest says {(self.rows, self.d)}"
-                )
             rows.refuse_non_finite(str(self.store / self.facts.name))
             self.seen.add(self.facts.name)
         return rows
@@ -249,7 +286,11 @@ class StoredRows(DiskRows):
         stored: Any = self.blocks
         if "labels" not in stored[0].facts.arrays:
             return None
-        return np.concatenate([block.array("labels") for block in stored])
+        labels = [block.array("labels") for block in stored]
+        for block, found in zip(stored, labels, strict=True):
+            if found.shape != (block.rows,):
+                raise ValueError(f"{block._path('labels')} has shape {found.shape} where {(block.rows,)} is meant")
+        return np.concatenate(labels)
 
     def widened(self, d: int) -> "StoredRows":
         """With features that do not occur behind the others."""
