@@ -46,12 +46,13 @@ class Kind(tuple[Any, Any]):
         indptr = np.zeros(n + 1, dtype=np.int64)
         np.cumsum(lengths, out=indptr[1:])
         held = int(indptr[-1])
-        indptr = indptr.astype(np.int32 if held < 2**31 and self[0] == np.int32 else np.int64, copy=False)
         return sparse_rows(np.empty(held, self[1]), np.empty(held, self[0]), indptr, d)
 
 
 def sparse_rows(values: Any, indices: Any, indptr: Any, d: int) -> SparseRows:
-    """Of arrays that are known to fit together."""
+    """Of arrays that are known to fit together; SciPy would copy indices of another type than indptr."""
+    if indptr.dtype != indices.dtype and int(indptr[-1]) <= np.iinfo(indices.dtype).max:
+        indptr = indptr.astype(indices.dtype)
     X = sp.csr_array((values, indices, indptr), shape=(indptr.size - 1, d))
     X.has_canonical_format = True
     return SparseRows(X)

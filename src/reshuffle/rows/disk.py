@@ -38,8 +38,8 @@ from reshuffle.vectors import Vector
 
 SMALLEST_MEMORY = 1 << 24
 _HELD = 4  # part of the memory that rows in an order may take
-_BUCKET = 16  # part of it that a bucket may take, of which two are held, each beside the copy it is made of
-_LARGEST_BUCKET = 1 << 25
+_BUCKET = 16  # part of it that a bucket may take, of which three are held: the last, the one at hand, the next
+_LARGEST_BUCKET = 1 << 24
 _MOST_BUCKETS = 1 << 16
 _SEGMENT = 1 << 16  # bytes that are read for one row that is needed
 _READ_AGAIN = 3  # times that all rows may be read for an order to be gathered

@@ -196,6 +196,7 @@ class Permutations:
             for low in range(0, order.size, _KEPT_ROWS):
                 part = slice(low, min(low + _KEPT_ROWS, order.size))
                 start[visit[part]] = self._sines(part.start, part.stop) * shared.mix.take(order[part])
+        del visit  # which may be as large as the start
         return lanczos.top_eigenvalue(arranged.ordered, start, tol=shared.tol)
 
     def _largest_batch(self, arranged: Arranged, order: Any, permutation: int) -> tuple[float, float]:
