@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,16 +36,13 @@ def build(
     """Make a store of files of any size, in one pass. The same command goes on after it was stopped."""
     from reshuffle.data.build import build_store
 
-    with console.progress("reading", "bytes") as update:
-        manifest = build_store(
-            store,
-            sources,
-            target=target,
-            n_features=features,
-            zero_based=zero_based,
-            progress=lambda done, total: update(completed=done, total=total),
-            say=console.say,
-        )
+    options: dict[str, Any] = {"target": target, "n_features": features, "zero_based": zero_based, "say": console.say}
+    try:
+        with console.progress("reading", "bytes") as update:
+            manifest = build_store(store, sources, **options, progress=lambda done, total: update(completed=done, total=total))
+    except KeyboardInterrupt:
+        console.complain("interrupted; the same command goes on after the last whole block")
+        raise typer.Exit(130) from None
     console.show(manifest)
 
 
