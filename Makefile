@@ -31,6 +31,7 @@ bench: $(STAMP)  ## ratios against peers; each prints one JSON object
 	$(BIN)/python benchmarks/time_to_gap.py
 	$(BIN)/python benchmarks/orders.py
 	$(BIN)/python benchmarks/plan.py
+	$(BIN)/python benchmarks/scale.py
 
 fuzz: $(STAMP)  ## damaged files, wrong arguments and killed runs, SECONDS=3600 of each kind; prints one JSON object
 	$(BIN)/python benchmarks/fuzz.py --seconds $(or $(SECONDS),3600)

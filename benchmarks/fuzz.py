@@ -3,8 +3,8 @@
     python benchmarks/fuzz.py [--seconds 60] [--jobs 2] [--seed 0]
 
 trials          cases tried, of each kind: files of every format (whole ones from a grammar, damaged ones), records that the library
-                writes itself (journals, checkpoints, models), calls of the public API with an argument that does not fit, fits
-                whose certificate is compared with the true gap in extended precision, and runs that are killed and go on
+                writes itself (journals, checkpoints, models, stores), calls of the public API with an argument that does not fit,
+                fits whose certificate is compared with the true gap in extended precision, and runs that are killed and go on
 crashes         processes that died, or stood still for a minute
 tracebacks      failures that were not told in words, in one line that names the file
 wrong           matrices that differ from what was written, records that gave other numbers, certificates below the true gap
@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,7 +33,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 FILES = ("svm", "csv", "parquet", "feather", "npy", "npz")
 RECORDS = ("journal", "checkpoint", "balanced")
-KINDS = (*FILES, *RECORDS, "model", "misuse", "certificate", "kill")
+KINDS = (*FILES, *RECORDS, "model", "store", "misuse", "certificate", "kill", "build")
 OUTCOMES = ("crashes", "tracebacks", "wrong", "refused_valid")
 STANDS_STILL = 60.0
 _WORDS = {"traceback": "tracebacks"}
@@ -42,6 +43,8 @@ def one_case(kind: str, seed: int, folder: str) -> tuple[str, str] | None:
     """What was wrong with it: an outcome and words."""
     if kind == "kill":
         return killed(seed, folder)
+    if kind == "build":
+        return build_killed(seed, folder)
     if kind == "certificate":
         import numpy as np
 
@@ -50,8 +53,8 @@ def one_case(kind: str, seed: int, folder: str) -> tuple[str, str] | None:
     if kind == "misuse":
         return import_module("tests.fuzz.misuse").trial(seed)  # type: ignore[no-any-return]
     files = import_module("tests.fuzz.files")
-    if kind == "model":
-        return files.model_trial(folder, seed)  # type: ignore[no-any-return]
+    if kind in ("model", "store"):
+        return getattr(files, f"{kind}_trial")(folder, seed)  # type: ignore[no-any-return]
     trial = files.trial if kind in FILES else files.record_trial
     return trial(folder, kind, seed)  # type: ignore[no-any-return]
 
@@ -91,6 +94,34 @@ def killed(seed: int, folder: str) -> tuple[str, str] | None:
     if done.returncode:
         return "wrong", f"{name} could not go on: {done.stderr[-200:]}"
     return None if again == reference else ("wrong", f"{name} ended otherwise after it was killed ({left})")
+
+
+def build_killed(seed: int, folder: str, kills: int = 20) -> tuple[str, str] | None:
+    """A store whose build is killed at as many random moments must be the one of a build that nobody killed."""
+    rng, parts, stored = random.Random(seed), Path(folder) / "parts", import_module("tests.fuzz.files").stored
+    if not parts.exists():
+        parts.mkdir()
+        for k in range(4):
+            line = " ".join(f"{j}:{rng.random():.6f}" for j in range(1, 200))
+            (parts / f"{k}.svm").write_text("".join(f"{i % 2} {line} {200 + i % 1000}:{i % 7}.5\n" for i in range(20000)))
+    build = [sys.executable, "-m", "reshuffle", "store", "build"]
+    if "build" not in _REFERENCES:
+        whole = Path(folder) / "whole.store"
+        subprocess.run([*build, str(whole), str(parts)], capture_output=True, check=True)
+        _REFERENCES["build"] = stored(whole)
+    store = Path(folder) / f"killed-{seed}.store"
+    for _ in range(kills):
+        process = subprocess.Popen([*build, str(store), str(parts)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(rng.uniform(0.3, 1.5))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    if not store.exists() or (store / "build.jsonl").exists():
+        done = subprocess.run([*build, str(store), str(parts)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            return "wrong", f"a build could not go on: {done.stderr[-200:]}"
+    same = stored(store) == _REFERENCES["build"]
+    shutil.rmtree(store)
+    return None if same else ("wrong", "a build that was killed made another store")
 
 
 _REFERENCES: dict[str, Any] = {}

@@ -11,6 +11,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from reshuffle import losses, models, orders, theory
     from reshuffle.data import Data, load
+    from reshuffle.data.build import build_store
+    from reshuffle.data.store import open
     from reshuffle.duality import duality_gap
     from reshuffle.estimators import (
         CertifiedClassifier,
@@ -32,12 +34,14 @@ if TYPE_CHECKING:
     from reshuffle.solver.run import DivergenceError, Run
     from reshuffle.solver.shuffled import minimize
     from reshuffle.solver.sums import minimize_sum
-    from reshuffle.spectral import Constants, LipschitzConstants, SmoothConstants, constants
+    from reshuffle.spectral import Constants, LipschitzConstants, QuickConstants, SmoothConstants, constants, quick_constants
 
 _MODULES = ("losses", "models", "orders", "theory")
 _HOMES = {
     "Data": "data",
     "load": "data",
+    "build_store": "data.build",
+    "open": "data.store",
     "CertifiedClassifier": "estimators",
     "CertifiedClassifierCV": "estimators",
     "CertifiedRegressor": "estimators",
@@ -66,6 +70,8 @@ _HOMES = {
     "LipschitzConstants": "spectral",
     "SmoothConstants": "spectral",
     "constants": "spectral",
+    "QuickConstants": "spectral",
+    "quick_constants": "spectral",
 }
 
 __all__ = [
@@ -82,6 +88,7 @@ __all__ = [
     "NoMinimiserError",
     "Plan",
     "Problem",
+    "QuickConstants",
     "Report",
     "Rows",
     "Run",
@@ -91,6 +98,7 @@ __all__ = [
     "SmoothConstants",
     "SolutionPath",
     "__version__",
+    "build_store",
     "constants",
     "duality_gap",
     "load",
@@ -98,9 +106,11 @@ __all__ = [
     "minimize",
     "minimize_sum",
     "models",
+    "open",
     "orders",
     "path",
     "plan",
+    "quick_constants",
     "report",
     "scale",
     "theory",

@@ -23,6 +23,7 @@ from reshuffle.vectors import Vector, balance, balance_signs
 
 _EPS = 2.0**-52  # twice what one operation rounds by, which pays for terms of its square
 _FEW = 16  # operations that a loss or its conjugate takes
+_PART = 1 << 20  # samples
 
 
 def duality_gap(problem: Problem, x: Vector, dual: Vector | None = None) -> float | None:

@@ -161,10 +161,11 @@ class Problem:
 
     def conjugates(self, u: Vector) -> Vector:
         """l*(u_i, y_i) of every sample, without its weight; infinite outside the dual domain."""
-        u, (low, high) = self._by_sample("u", u, infinite=True), self.dual_bounds
-        slack = 1e-12  # rounding must not make a feasible dual point infeasible
-        inside = (u >= low - slack) & (u <= high + slack)
-        return np.where(inside, self._apply("conjugate", np.clip(u, low, high)), np.inf)
+        u = self._by_sample("u", u, infinite=True)
+        nearest, slack = self.in_dual_domain(u), 1e-12  # rounding must not make a feasible dual point infeasible
+        out = self._apply("conjugate", nearest)
+        out[~(np.abs(u - nearest) <= slack)] = np.inf
+        return out
 
     @property
     def dual_bounds(self) -> tuple[Vector, Vector]:
@@ -195,7 +196,7 @@ class Problem:
 
     def in_dual_domain(self, u: Vector) -> Vector:
         """Dual values, each moved to the nearest in its interval."""
-        u, labels, out = self._by_sample("u", u), self.labels, np.empty(self.n)
+        u, labels, out = self._by_sample("u", u, infinite=True), self.labels, np.empty(self.n)
         self._in_parts(lambda part: loops.clip_duals(*self._dual_domain, labels[part], u[part], out[part]))
         return out
 
@@ -273,10 +274,13 @@ class Problem:
     def prefix_norms(self, x: Vector, order: NDArray[np.int64]) -> Vector:
         """|grad f_{order_1}(x) + ... + grad f_{order_p}(x)|^2 for p = 1..n, in one pass over the data."""
         x, order = self._point(x), row_numbers("order", order, self.n)
-        z = self.rows.margins(x)
-        along = self.alpha * (z - (x[self.d] if self.fit_intercept else 0.0))  # a_i'c of the regulariser's share c = alpha x
+        along = self.rows.margins(x)
+        u = self._apply("derivative", along)
+        u *= self.sample_weight
+        along -= x[self.d] if self.fit_intercept else 0.0
+        along *= self.alpha  # a_i'c of the regulariser's share c = alpha x
         c_square = self.alpha**2 * float(dot(x[: self.d], x[: self.d]))
-        return self.rows.prefix_norms(order, self.sample_weight * self._apply("derivative", z), along, c_square)
+        return self.rows.prefix_norms(order, u, along, c_square)
 
     def dual_objective_along(self, u: Vector, pull: Vector | None = None) -> Callable[[float], float]:
         """-(1/n) sum w_i l*(v_i) - |A'(w v)|^2 / (2 alpha n^2) at v = s u, as a function of s: a lower bound of min f if u balances

@@ -143,7 +143,7 @@ def refuse_other_settings(name: str, path: str | Path, found: dict[str, Any], wa
 
 
 @contextmanager
-def _held(name: str, path: str | Path) -> Iterator[None]:
+def held(name: str, path: str | Path) -> Iterator[None]:
     """For one run at a time. The lock is the system's, on an empty file beside, so it goes with the process however that ends."""
     check_output(path, name)
     real = Path(path).resolve()
@@ -190,7 +190,7 @@ class Journal:
     @classmethod
     @contextmanager
     def open(cls, path: str | Path, settings: dict[str, Any]) -> Iterator[Self]:
-        with _held("out", path):
+        with held("out", path):
             content = Path(path).read_bytes() if Path(path).exists() else b""
             if content and not content.startswith(b'{"reshuffle"'):
                 raise ValueError(f"out={str(path)!r} exists and is no journal of reshuffle; choose another file")
@@ -252,7 +252,7 @@ class Checkpoint:
     @classmethod
     @contextmanager
     def open(cls, path: str | Path, settings: dict[str, Any]) -> Iterator[Self]:
-        with _held("checkpoint", path):
+        with held("checkpoint", path):
             yield cls(Path(path), json.dumps(settings, sort_keys=True))
 
     def load(self) -> tuple[dict[str, Any], list[Epoch]] | None:

@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import lzma
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -266,3 +267,61 @@ def model_trial(folder, seed):
     except Exception as error:
         return "traceback", f"{type(error).__name__}: {error}"[:300]
     return None if forged or np.array_equal(found, expected) else ("wrong", "a damaged model predicts otherwise")
+
+
+def stored(path):
+    """Every file of a store."""
+    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def store_trial(folder, seed):
+    """A store with one damaged file is refused in words, or reads as the whole one; a manifest with a checksum that fits is looked
+    at inside, and so are blocks that it vouches for.
+    """
+    from reshuffle.data import build
+    from reshuffle.data.store import save
+
+    path, rng = Path(folder) / "case.store", np.random.default_rng([seed, 11])
+    if "store" not in _RECORDS:
+        X = numbers(np.random.default_rng(3), (90, 5))
+        np.savez(Path(folder) / "case.npz", X=X, y=np.arange(90) % 2)
+        sp.save_npz(Path(folder) / "sparse.npz", sp.csr_array(X))
+        build.BLOCK, kept = 900, build.BLOCK
+        for name, source in (("dense", "case.npz"), ("sparse", "sparse.npz")):
+            rs.build_store(Path(folder) / f"{name}.store", Path(folder) / source)
+        build.BLOCK = kept
+        _RECORDS["store"] = {name: stored(Path(folder) / f"{name}.store") for name in ("dense", "sparse")}, X
+    whole, X = _RECORDS["store"]
+    files = whole[str(rng.choice(list(whole)))]
+    shutil.rmtree(path, ignore_errors=True)
+    for name, content in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(content)
+    forged = rng.random() < 0.4
+    if not forged:
+        name = str(rng.choice(list(files)))
+        (path / name).write_bytes(damaged(rng, files[name]))
+    else:
+        manifest = json.loads(files["store.json"])
+        manifest.pop("checksum")
+        block = manifest["blocks"][int(rng.integers(len(manifest["blocks"])))]
+        wrong = [None, -1, 2.5, "x", [], {}, True, 10**18, 0, 1]
+        if rng.random() < 0.5:  # an array that is not what the others ask for
+            name = str(rng.choice(list(block["arrays"])))
+            array = np.array(np.load(path / block["name"] / f"{name}.npy"))
+            array.reshape(-1)[int(rng.integers(array.size))] = np.array(rng.choice([-1, 99, 10**9])).astype(array.dtype)
+            block["arrays"][name] = save(path / block["name"] / f"{name}.npy", array[: int(rng.integers(len(array) + 1))])
+        else:
+            place = block if rng.random() < 0.5 else manifest
+            place[str(rng.choice(sorted(place)))] = wrong[int(rng.integers(len(wrong)))]
+        (path / "store.json").write_text(json.dumps(manifest | {"checksum": checksum(manifest)}))
+    try:
+        rows = rs.open(path)
+        found = rows.csr().toarray()
+        rows.transposed(np.ones(rows.n))
+        rows.labels  # noqa: B018
+    except (ValueError, OSError) as error:
+        return None if "case.store" in str(error) and "\n" not in str(error) else ("traceback", str(error)[:300])
+    except Exception as error:
+        return "traceback", f"{type(error).__name__}: {error}"[:300]
+    return None if forged or np.array_equal(found, X) else ("wrong", "a damaged store reads otherwise")

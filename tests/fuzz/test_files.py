@@ -14,6 +14,7 @@ CASES = {
     "matrices": {"svm": 150, "npy": 100, "npz": 100},
     "tables": {"csv": 100, "parquet": 80, "feather": 80},
     "records": {"journal": 30, "checkpoint": 30, "balanced": 30, "model": 60},
+    "stores": {"store": 150},
     "calls": {"misuse": 200},
 }
 CHILD = """

@@ -1,7 +1,9 @@
 """Every storage answers every question as NumPy does, and a storage of one's own is one class."""
 
 import hashlib
+import tempfile
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ import reshuffle as rs
 from reshuffle.losses import get_loss
 from reshuffle.losses.base import compiled
 from reshuffle.rows import DualStep, Rows, Step, as_rows, base, in_memory, memory
+from reshuffle.rows.blocks import Held, Kind
 from reshuffle.rows.centred import CentredRows
+from reshuffle.rows.disk import DiskRows
 from tests.oracle import balanced_sgd, shuffled_sgd
 
 N, D = 37, 6
@@ -43,6 +47,26 @@ class CentredBlocks(ListRows):
         return CentredRows(sp.csr_array(super().take(rows).matrix), CENTRE)
 
 
+def on_disk(X, room=1.5):
+    """Blocks of 8 rows, and memory for `room` times all of them: too little to hold an order of them."""
+    parts = [in_memory(X[start : start + 8]) for start in range(0, X.shape[0], 8)]
+    kind = Kind((X.indices.dtype if sp.issparse(X) else None, X.dtype))
+    entries, folder = sum(part.entries for part in parts), Path(tempfile.gettempdir())
+    rows = DiskRows([Held(part) for part in parts], X.shape, entries, kind, memory=0, scratch=folder, mark=str(X))
+    rows.memory = int(room * rows.nbytes)
+    return rows
+
+
+class CentredOnDisk(DiskRows):
+    """Rows that are centred as they are read."""
+
+
+def centred_on_disk(X):
+    rows = on_disk(X).standardised(CENTRE, np.ones(D))
+    rows.__class__ = CentredOnDisk
+    return rows
+
+
 CENTRE = np.array([0.3, -1.5, 0.0, 2.0, 1.0, -0.7])  # one column stays, and one loses a value that it holds
 
 
@@ -66,6 +90,7 @@ else:
     TENSORS = {f"tensor of {str(kind).removeprefix('torch.')}": partial(tensor, kind) for kind in TYPES}
 
 
+CENTRED = (CentredRows, CentredBlocks, CentredOnDisk)
 STORAGES = {
     "csr": lambda: sp.csr_array(numbers("float64")),
     "csr of float32": lambda: sp.csr_array(numbers("float32")),
@@ -73,6 +98,10 @@ STORAGES = {
     "centred csr": lambda: CentredRows(sp.csr_array(numbers("float64")), CENTRE),
     "centred csr of float32": lambda: CentredRows(sp.csr_array(numbers("float32")), CENTRE),
     "centred blocks": lambda: CentredBlocks(numbers("float64")),
+    "disk": lambda: on_disk(sp.csr_array(numbers("float64"))),
+    "disk, held": lambda: on_disk(sp.csr_array(numbers("float32")), room=100.0),
+    "disk, dense": lambda: on_disk(numbers("float16")),
+    "disk, centred": lambda: centred_on_disk(sp.csr_array(numbers("float64"))),
     **{np.dtype(kind).name: partial(numbers, kind) for kind in memory.DENSE_TYPES},
     **TENSORS,
 }
@@ -89,7 +118,8 @@ def explicit(storage, intercept):
     A = storage.take(np.arange(N)).matrix if isinstance(storage, Rows) else storage
     A = A.double().numpy() if hasattr(A, "numpy") else A
     A = (A.toarray() if sp.issparse(A) else A).astype(float)
-    A = A - CENTRE if isinstance(storage, CentredRows | CentredBlocks) else A
+    A = numbers("float64") if isinstance(storage, CentredOnDisk) else A
+    A = A - CENTRE if isinstance(storage, CENTRED) else A
     return np.column_stack([A, np.ones(N)]) if intercept else A
 
 
@@ -98,7 +128,7 @@ def test_sums_over_rows(storage, intercept):
     rows, A = as_rows(storage).with_intercept(intercept), explicit(storage, intercept)
     rng, some = np.random.default_rng(0), np.array([1, 4, 5, 20, 36, 4])
     assert (rows.n, rows.d, rows.dimension, rows.shape) == (N, D, D + intercept, (N, D))
-    stored = A[:, :D] + CENTRE if isinstance(storage, CentredRows | CentredBlocks) else A[:, :D]
+    stored = A[:, :D] + CENTRE if isinstance(storage, CENTRED) else A[:, :D]
     assert rows.nonzeros == np.count_nonzero(stored)
     assert rows.entries >= rows.nonzeros
     np.testing.assert_allclose(rows.squared_norms(), (A**2).sum(axis=1))
@@ -185,6 +215,10 @@ def test_an_epoch_that_makes_the_next_order(storage, intercept, b, n, monkeypatc
         rows = ListRows(A)
     elif type(rows) is CentredBlocks:
         rows = CentredBlocks(A + CENTRE)
+    elif type(rows) is CentredOnDisk:
+        rows = centred_on_disk(sp.csr_array(numbers("float64")[:n]))
+    elif type(rows) is DiskRows:
+        rows = on_disk(sp.csr_array(A) if rows.kind.sparse else A)
     else:
         rows = rows.take(np.arange(n))
     rng, loss, rows = np.random.default_rng(4), get_loss("logistic"), rows.with_intercept(intercept)

@@ -1,7 +1,7 @@
 """The command line: a thin skin that parses, calls and prints. Heavy imports wait until a command runs.
 
-`know`, `train` and `paper` have the commands, by what a person wants; `application` what all of them share, `options` their
-options, `reading` the way from words to a problem, `console` all that is printed.
+`know`, `stores`, `train` and `paper` have the commands, by what a person wants; `application` what all of them share, `options`
+their options, `reading` the way from words to a problem, `console` all that is printed.
 """
 
 import os
@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import reshuffle
-from reshuffle.cli import console, know, train
+from reshuffle.cli import console, know, stores, train
 from reshuffle.cli.application import app
 
 # isort: split
@@ -22,7 +22,7 @@ _BUG = (
     "prints with --verbose"
 )
 
-__all__ = ["app", "know", "main", "paper", "train"]
+__all__ = ["app", "know", "main", "paper", "stores", "train"]
 
 
 def main() -> None:

@@ -83,7 +83,7 @@ def plain_warnings() -> Iterator[None]:
 @contextmanager
 def progress(what: str, form: str, total: float | None = None) -> Iterator[Callable[..., None]]:
     """A function that changes the `description` or `total` of a display on stderr, or lets it `advance`. `form` is "stages",
-    "count" or "share".
+    "count", "share" or "bytes".
     """
     if _level == _VERBOSE:
         yield from _stages(what)
@@ -116,6 +116,7 @@ def _display(what: str, form: str, total: float | None) -> Iterator[Callable[...
         "stages": (rich.SpinnerColumn(), text),
         "count": (text, bar, rich.MofNCompleteColumn(), left),
         "share": (text, bar, rich.TaskProgressColumn(), left),
+        "bytes": (text, bar, rich.DownloadColumn(), rich.TransferSpeedColumn(), left),
     }
     with rich.Progress(*forms[form], console=Console(stderr=True), transient=True) as display:
         task = display.add_task(what, total=total)

@@ -21,6 +21,7 @@ from reshuffle.cli.options import (
     Intercept,
     Jobs,
     LossName,
+    Memory,
     OrderName,
     Permutations,
     PlanTol,
@@ -52,17 +53,24 @@ def constants(
     zero_based: Base = None,
     strict: Strict = False,
     device: Device = AUTO,
+    memory: Memory = None,
     jobs: Jobs = None,
     out: Annotated[Path | None, typer.Option(help="Journal of finished permutations; a stopped run goes on from it.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A few sweeps and no order: L, bounds for all orders, an estimate.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """L, Lhat and Ltil of a dataset (or G, Ghat, Gtil and Gbar), and the step size that they allow."""
     from reshuffle.orders import make_order
     from reshuffle.rows.devices import check as check_device
 
-    source = reading.Source(path, target, features, zero_based, strict)
+    source = reading.Source(path, target, features, zero_based, strict, memory)
     check_device(device)
     problem, _, scaling, _ = source.problem(loss, alpha, intercept, scale, orders=[order])
+    if quick:
+        console.show(reshuffle.quick_constants(problem, batch_size=batch_size, seed=seed), as_json, scaling=scaling.choice)
+        return
     total = make_order(order, problem.n, seed).count or permutations
     options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
     options |= {"failure_probability": failure_probability, "device": device, "jobs": jobs, "out": out}
@@ -90,6 +98,7 @@ def plan(
     zero_based: Base = None,
     strict: Strict = False,
     device: Device = AUTO,
+    memory: Memory = None,
     code_for: CodeFor = None,
     as_json: AsJson = False,
 ) -> None:
@@ -99,7 +108,7 @@ def plan(
 
     if code_for is not None:
         check_library(code_for, as_json)
-    source = reading.Source(path, target, features, zero_based, strict)
+    source = reading.Source(path, target, features, zero_based, strict, memory)
     problem, data, scaling, positive = source.problem(loss, alpha, intercept, scale, device, PASSES_A_PLAN)
     with console.plain_warnings():
         result = reshuffle.plan(problem, eps=eps, tol=tol, permutations=permutations, seed=seed, feature_names=data.feature_names)
@@ -125,12 +134,13 @@ def report(
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
+    memory: Memory = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers of the page as one JSON object.")] = False,
 ) -> None:
     """The plan with its reasons, figures and measured runs, as one HTML page that needs no network."""
     from reshuffle.reporting import check_before_work
 
-    source = reading.Source(path, target, features, zero_based, strict)
+    source = reading.Source(path, target, features, zero_based, strict, memory)
     source.refuse(output, "output")
     known = "squared" if loss == AUTO else loss  # labels ask for no loss that could be refused
     check_before_work(output, eps=eps, tol=tol, loss=known, alpha=alpha, permutations=permutations, seed=seed)
@@ -177,6 +187,7 @@ def order(
     zero_based: Base = None,
     strict: Strict = False,
     device: Device = AUTO,
+    memory: Memory = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A page to write, with all sizes drawn.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -186,7 +197,7 @@ def order(
     from reshuffle.reporting.shuffling import shuffling
     from reshuffle.rows.devices import PASSES_A_FIT, PASSES_A_SCHEME
 
-    source = reading.Source(path, target, features, zero_based, strict)
+    source = reading.Source(path, target, features, zero_based, strict, memory)
     if output is not None:
         require()
         check_output(output)

@@ -46,7 +46,7 @@ Source = Annotated[
     list[str],
     typer.Argument(
         metavar="DATA...",
-        help="Files (svmlight, csv, tsv, parquet, feather, npy, npz), a folder, a pattern, - (a pipe), or a named dataset.",
+        help="Files (svmlight, csv, tsv, parquet, feather, npy, npz), a folder, a pattern, - (a pipe), a store, a named dataset.",
     ),
 ]
 LossName = Annotated[
@@ -96,6 +96,7 @@ Base = Annotated[
         "--zero-based/--one-based", help="svmlight: from where indices count.  [default: guessed, with a line that says so]"
     ),
 ]
+Memory = Annotated[str | None, typer.Option(help="Stores: memory to take, such as 2GiB.  [default: half of what is free]")]
 CodeFor = Annotated[
     str | None,
     typer.Option(

@@ -28,10 +28,11 @@ class Source:
     features: int | None
     zero_based: bool | None
     strict: bool
+    memory: str | None = None
 
     def words(self, scale: str) -> list[str]:
         """Those by which a command names this data."""
-        options = {"--target": self.target, "--features": self.features, "--scale": scale}
+        options = {"--target": self.target, "--features": self.features, "--memory": self.memory, "--scale": scale}
         base = [] if self.zero_based is None else ["--zero-based" if self.zero_based else "--one-based"]
         return [*self.path, *(str(word) for option in options.items() if option[1] is not None for word in option), *base]
 
@@ -44,7 +45,7 @@ class Source:
 
     def load(self) -> Any:
         """The data, and on stderr what was made of its words, dates and gaps, or guessed."""
-        options: dict[str, Any] = {"target": self.target, "n_features": self.features, "strict": self.strict}
+        options: dict[str, Any] = {"target": self.target, "n_features": self.features, "strict": self.strict, "memory": self.memory}
         data = reshuffle.load(self.path, **options, zero_based=self.zero_based)
         for note in data.notes:
             console.say(note)
@@ -55,6 +56,7 @@ class Source:
         from reshuffle.snippets import reading
 
         options = {"target": self.target, "n_features": self.features, "zero_based": self.zero_based, "strict": self.strict}
+        options |= {"memory": self.memory}
         return reading(self.path, options, positive)
 
     def problem(

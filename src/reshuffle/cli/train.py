@@ -20,6 +20,7 @@ from reshuffle.cli.options import (
     Features,
     Intercept,
     LossName,
+    Memory,
     RunOrder,
     Scale,
     Seed,
@@ -49,6 +50,7 @@ def run(
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
+    memory: Memory = None,
     checkpoint: Annotated[Path | None, typer.Option(help="File to write after each epoch and to go on from.")] = None,
     bound: Annotated[bool, typer.Option(help="Solve the problem too, to show the true gap beside the bound.")] = True,
     as_json: AsJson = False,
@@ -56,7 +58,7 @@ def run(
     """Shuffled SGD, an epoch a line, with what the theory promised beside what was reached."""
     from reshuffle.orders import make_order
 
-    source = reading.Source(path, target, features, zero_based, strict)
+    source = reading.Source(path, target, features, zero_based, strict, memory)
     problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale, orders=[order])
     rule = make_order(order, problem.n, seed)
     done: list[Any] = []
@@ -117,6 +119,7 @@ def fit(
     zero_based: Base = None,
     strict: Strict = False,
     device: Device = AUTO,
+    memory: Memory = None,
     jobs: Annotated[int, typer.Option(help="Threads for several classes or folds; -1 for all cores.")] = 1,
 ) -> None:
     """A linear model of a dataset, certified, as a file: a classifier or a regressor, as the labels or the loss ask."""
@@ -132,7 +135,7 @@ def fit(
     check_output(out, "--out")
     check_kind(scale, "--scale")
     check_device(device)
-    source = reading.Source(path, target, features, zero_based, strict)
+    source = reading.Source(path, target, features, zero_based, strict, memory)
     source.refuse(out, "--out")
     weight = {"alpha": alpha} if alphas is None else {"alphas": reading.alphas(alphas, alpha)}
     data = source.load()
@@ -162,6 +165,7 @@ def predict(
     target: Target = None,
     zero_based: Base = None,
     strict: Strict = False,
+    memory: Memory = None,
 ) -> None:
     """One prediction a line; if the data has labels, the score goes to stderr."""
     from reshuffle import models
@@ -170,7 +174,7 @@ def predict(
     model = models.load(model_file)
     if proba and not hasattr(model, "predict_proba"):
         raise ValueError(f"--proba: loss={model.loss!r} gives no probabilities; fit with --loss logistic")
-    data = from_data.load_for(model, path, target=target, zero_based=zero_based, strict=strict)
+    data = from_data.load_for(model, path, target=target, zero_based=zero_based, strict=strict, memory=memory)
     for note in data.notes:
         console.say(note)
     with console.plain_warnings():

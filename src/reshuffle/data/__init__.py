@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from reshuffle.data import arrays, tables
-from reshuffle.data._files import STANDARD_INPUT, Piped, Place, expand, holds_table, kind
+from reshuffle.data._files import STANDARD_INPUT, Piped, Place, expand, holds_table, is_store, kind
 from reshuffle.data.bundled import NAMES, read_bundled
 from reshuffle.data.registry import DATASETS, check_shape, get_dataset, locate
-from reshuffle.rows import in_memory
+from reshuffle.rows import Rows, in_memory
 from reshuffle.rows.memory import unchecked
 from reshuffle.tables import Columns, Table
 from reshuffle.tables.columns import column_number
@@ -27,7 +27,7 @@ __all__ = ["READERS", "Data", "Reader", "load", "load_named"]
 class Data:
     """What was read."""
 
-    X: Any  #: n x d, CSR or dense
+    X: Any  #: n x d, CSR or dense; a `Rows` where it is on disk
     y: Any  #: the labels as they stood; None where the file has none
     name: str  #: where it is from
     feature_names: list[str] | None = None  #: of the columns of X, where they have names
@@ -36,7 +36,8 @@ class Data:
     zero_based: bool | None = None  #: svmlight: whether its indices counted from 0
 
     def __str__(self) -> str:
-        about = f"{self.name}: {unchecked(self.X)}" + ("" if self.y is not None else ", no labels")
+        rows = self.X if isinstance(self.X, Rows) else unchecked(self.X)
+        about = f"{self.name}: {rows}" + ("" if self.y is not None else ", no labels")
         return "\n".join((about, *self.notes))
 
     __repr__ = __str__
@@ -79,21 +80,28 @@ def load(
     zero_based: bool | None = None,
     strict: bool = False,
     columns: Columns | None = None,
+    memory: str | int | None = None,
 ) -> Data:
     """Read a dataset; what cannot be computed with is refused with the place where it stands.
 
     source : a file, by its ending .csv, .tsv, .parquet, .feather, .npy, .npz, .txt (a table if its lines look like one), else
         svmlight text; text may be compressed (.gz, .bz2, .xz). Or a folder, a pattern (part-*.csv) or a list, of files that are
         read as one; or "-", text from standard input. Or a name: a dataset that ships inside scikit-learn (breast_cancer,
-        diabetes, digits, iris, wine), or one of the paper's that is present (`reshuffle datasets` lists them).
+        diabetes, digits, iris, wine), or one of the paper's that is present (`reshuffle datasets` lists them). Or a store, which
+        stays on disk: `open`.
     target : tables: the column with the labels, by name or number; the last if not given. npy, npz: the .npy file with the labels.
     n_features : svmlight: d, where the file does not happen to use its last features.
     zero_based : svmlight: whether indices count from 0 or from 1. If not given, from 0 where an index 0 occurs and else from 1,
         which is a guess that `Data.notes` tells of.
     strict : refuse a table with words, dates or gaps instead of making numbers of them.
     columns : tables: those of other data (`Data.columns`), which this is to have in the same form.
+    memory : stores: bytes that algorithms may take, or words such as "2GiB"; half of what is free if not given.
     """
     sources = [source] if isinstance(source, str | Path) else list(source)
+    if is_store(sources[0]):
+        return _of_store(sources, memory, target=target, n_features=n_features, zero_based=zero_based)
+    if memory is not None:
+        raise ValueError(f"memory={memory!r}: only a store is read in parts; make one of the data: reshuffle store build")
     places = _files(sources)
     name = tables.names_of(sources if len(sources) == 1 and sources != [STANDARD_INPUT] else places)
     if not places and name in DATASETS:
@@ -118,6 +126,18 @@ def load(
     parts = [_checked(reader.read(place, **options), str(place)) for place in places]
     X, y, *names = parts[0] if len(parts) == 1 else _stacked(parts, places)
     return Data(X, y, name, *names)
+
+
+def _of_store(sources: list[str | Path], memory: str | int | None, **options: Any) -> Data:
+    if len(sources) > 1:
+        raise ValueError(f"{str(sources[0])!r} is a store, and is read alone; build one of all files")
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"{name}={value!r}: {str(sources[0])!r} is a store, which was built with its own; leave it out")
+    from reshuffle.data import store  # loads numba
+
+    rows = store.open(sources[0], memory=memory)
+    return Data(rows, rows.labels, str(sources[0]), zero_based=rows.manifest.zero_based)
 
 
 def _of_svmlight(samples: Any, name: str) -> Data:

@@ -20,6 +20,7 @@ from reshuffle.data._memory import allow, free_memory, in_words
 from reshuffle.tables.table import is_number
 
 STANDARD_INPUT = "-"
+MANIFEST, JOURNAL = "store.json", "build.jsonl"  #: of a store, and of one that is being built
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _SVMLIGHT = re.compile(r"[-+.\deE]+(\s+(qid|\d+):\S+)*\s*(#.*)?")
 _SAMPLE = 1 << 16
@@ -58,6 +59,17 @@ def expand(source: str | Path) -> list[Path]:
             raise ValueError(f"the folder {str(source)!r} holds no files")
         return found
     return [path] if path.exists() else sorted(file for name in glob(str(path)) if (file := Path(name)).is_file())
+
+
+def partial_of(store: Path) -> Path:
+    """The folder in which a store is built."""
+    return Path(f"{store}.part")
+
+
+def is_store(path: str | Path) -> bool:
+    """Whether it is a store, or is becoming one."""
+    place = Path(path).expanduser()
+    return any((place / name).is_file() for name in (MANIFEST, JOURNAL)) or (partial_of(place) / JOURNAL).is_file()
 
 
 class _Metered(io.BufferedIOBase):
@@ -113,6 +125,22 @@ def opened(path: Place) -> Iterator[Any]:
             if getattr(error, "errno", None) is not None:
                 raise
             raise ValueError(f"{path} cannot be decompressed after byte {metered.tell()} of its content: {error}") from None
+
+
+@contextmanager
+def streamed(path: Path) -> Iterator[tuple[Any, Any]]:
+    """The content as a file of any length, and the file itself, which knows how much of it was read."""
+    with open(path, "rb") as raw:
+        if path.suffix not in _OPENERS:
+            yield raw, raw
+            return
+        with _OPENERS[path.suffix](raw, "rb") as file:
+            try:
+                yield file, raw
+            except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, OSError) as error:
+                if getattr(error, "errno", None) is not None:
+                    raise
+                raise ValueError(f"{path} cannot be decompressed after byte {raw.tell()} of the file: {error}") from None
 
 
 def read_bytes(path: Place) -> Any:

@@ -12,13 +12,18 @@ def free_memory() -> int | None:
     """Bytes that reading may take: what $RESHUFFLE_MEMORY says (64G), else what the system has free; None where it does not say."""
     given = os.environ.get(_LIMIT)
     if given:
-        number, unit = given.upper().removesuffix("B"), ""
-        if number and number[-1] in _UNITS:
-            number, unit = number[:-1], number[-1]
-        if not number.isdecimal():
-            raise ValueError(f"{_LIMIT}={given!r} is not a size; write bytes, or a number with K, M, G or T")
-        return int(number) * _UNITS[unit]
+        return size_of(_LIMIT, given)
     return _free_in_group(_free_in_system())
+
+
+def size_of(name: str, given: str | int) -> int:
+    """Bytes, from a number of them or from words such as 2GiB, 64G or 500M."""
+    number, unit = str(given).strip().upper().removesuffix("B").removesuffix("I"), ""
+    if number and number[-1] in _UNITS:
+        number, unit = number[:-1], number[-1]
+    if isinstance(given, bool) or not number.strip().isdecimal():
+        raise ValueError(f"{name}={given!r} is not a size; write bytes, or a number with K, M, G or T")
+    return int(number) * _UNITS[unit]
 
 
 def _free_in_system() -> int | None:

@@ -35,7 +35,7 @@ class Samples(NamedTuple):
     guessed: bool  #: whether that is a guess
 
 
-class _Arrays(NamedTuple):
+class Arrays(NamedTuple):
     """Those of CSR and the labels, indices as they stand in the file."""
 
     values: NDArray[np.float64]
@@ -72,44 +72,52 @@ def read_svmlight(paths: list[Place], n_features: int | None = None, zero_based:
     return Samples(X, np.concatenate([part.y for part in parts]), known, zero_based is None and least is not None and least > 0)
 
 
-def _matrix(part: _Arrays, d: int) -> Any:
+def _matrix(part: Arrays, d: int) -> Any:
     matrix = sp.csr_matrix((part.values, part.indices, part.indptr), shape=(part.y.size, d))
     matrix.has_canonical_format = True  # the reader refused anything else
     return matrix
 
 
-def _read(path: Place) -> _Arrays:
+def _read(path: Place) -> Arrays:
     text = read_bytes(path)
     lines, entries = _parse.count(text)
     refuse_too_large(f"{path} has up to {lines} lines and {entries} entries: they", 12 * lines + 12 * entries)
+    part = parsed(path, text, lines, entries)
+    if part.y.size == 0:
+        raise ValueError(f"{path} holds no samples")
+    return part
+
+
+def parsed(path: Place, text: Any, lines: int, entries: int, before: int = 0) -> Arrays:
+    """The samples of a text with at most so many lines and entries, which stands behind `before` lines of the file."""
     part, code, place = _parsed(text, lines, entries, np.int32)
     if code == _parse.TOO_LARGE:
         part, code, place = _parsed(text, lines, entries, np.int64)
     if code != _parse.OK:
-        raise ValueError(f"{path}, line {_line(text, place)}: " + _COMPLAINTS[code].format(token=_shown(_token(text, place))))
-    if part.y.size == 0:
-        raise ValueError(f"{path} holds no samples")
-    _read_the_rest(path, text, part.y)
-    _read_the_rest(path, text, part.values)
+        line = before + _line(text, place)
+        raise ValueError(f"{path}, line {line}: " + _COMPLAINTS[code].format(token=_shown(_token(text, place))))
+    _read_the_rest(path, text, part.y, before)
+    _read_the_rest(path, text, part.values, before)
     return part
 
 
-def _parsed(text: Any, lines: int, entries: int, index_type: Any) -> tuple[_Arrays, int, int]:
+def _parsed(text: Any, lines: int, entries: int, index_type: Any) -> tuple[Arrays, int, int]:
     labels, values = np.empty(lines), np.empty(entries)
     indices = np.empty(entries, dtype=index_type)
     indptr = np.empty(lines + 1, dtype=index_type if entries < 2**31 else np.int64)
     largest = min(np.iinfo(index_type).max - 1, _parse.LARGEST_INDEX)
     rows, used, code, place = _parse.parse(text, labels, indptr, indices, values, largest)
-    return _Arrays(values[:used], indices[:used], indptr[: rows + 1], labels[:rows]), code, place
+    return Arrays(values[:used], indices[:used], indptr[: rows + 1], labels[:rows]), code, place
 
 
-def _read_the_rest(path: Place, text: Any, numbers: NDArray[np.float64]) -> None:
+def _read_the_rest(path: Place, text: Any, numbers: NDArray[np.float64], before: int) -> None:
     """The few numbers that the compiled reader left to Python, each marked with the place of its text."""
     for k in np.flatnonzero(np.isnan(numbers)):
         place = int(numbers.view(np.int64)[k] & _parse.MARK_MASK)
         numbers[k] = float(_token(text, place))
         if not np.isfinite(numbers[k]):
-            raise ValueError(f"{path}, line {_line(text, place)}: {_shown(_token(text, place))!r} is too large for a double")
+            line = before + _line(text, place)
+            raise ValueError(f"{path}, line {line}: {_shown(_token(text, place))!r} is too large for a double")
 
 
 def _token(text: Any, place: int) -> str:

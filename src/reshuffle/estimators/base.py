@@ -15,7 +15,6 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, column_or_1d
@@ -54,7 +53,7 @@ class Given:
     y: Any
     weights: Vector | None  #: None where there are none, so that all rows count alike
     everything: Any  #: y with those rows
-    kept: NDArray[np.intp]  #: where the others stand among them
+    kept: Any  #: where the others stand among them: a slice or an array
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +163,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
         def train_column(k: int) -> Trained:
             start, report = None if starts is None else starts[k], self._report(columns.names[k])
-            return train(problem.replace(y=columns.labels(k)), start, report)
+            return train(problem if len(columns.names) == 1 else problem.replace(y=columns.labels(k)), start, report)
 
         return self._in_threads(train_column, len(columns.names))
 
@@ -248,13 +247,13 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 def counted_rows(X: Any, y: Any, sample_weight: Any) -> Given:
     """The rows whose weight is not zero."""
     if sample_weight is None:
-        return Given(X, y, None, y, np.arange(y.shape[0]))
+        return Given(X, y, None, y, slice(None))
     weights: Vector = _check_sample_weight(real("sample_weight", sample_weight), y, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
         raise ValueError("sample_weight is zero everywhere; at least one row must count")
     kept = np.flatnonzero(weights)
     if kept.size == weights.size:
-        return Given(X, y, weights, y, kept)
+        return Given(X, y, weights, y, slice(None))
     return Given(X.subset(kept) if isinstance(X, Rows) else X[kept], y[kept], weights[kept], y, kept)
 
 

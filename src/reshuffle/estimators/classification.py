@@ -41,6 +41,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
             raise ValueError(
                 f"y has 1 class, {classes.tolist()[0]!r}, among the rows that count; a classifier needs two classes or more"
             )
+        numbers = numbers.astype(np.min_scalar_type(-classes.size))  # a byte a row, where there are few
         weights = self._class_weighted(classes, numbers, given.weights)
         starts = None
         if self.warm_start and hasattr(self, "coef_") and np.array_equal(self.classes_, classes):
@@ -102,18 +103,19 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         normalised: Vector = log_softmax(both if joint else log_expit(both), axis=1)
         return normalised
 
-    def _columns(self, numbers: NDArray[np.intp], given: Given) -> Columns:
+    def _columns(self, numbers: NDArray[np.integer[Any]], given: Given) -> Columns:
         """Labels -1 and +1: of the second class where there are two, else of each."""
         if self.classes_.size == 2:
             return Columns([""], lambda k: np.where(numbers == 1, 1.0, -1.0), given)
         return Columns([f"class {name}: " for name in self.classes_], lambda k: np.where(numbers == k, 1.0, -1.0), given)
 
-    def _class_weighted(self, classes: NDArray[Any], numbers: NDArray[np.intp], weights: Vector | None) -> Vector | None:
+    def _class_weighted(self, classes: NDArray[Any], numbers: NDArray[np.integer[Any]], weights: Vector | None) -> Vector | None:
         if self.class_weight is None:
             return weights
         own = np.ones(numbers.size) if weights is None else weights
         if self.class_weight == "balanced":
-            return own / np.bincount(numbers, own)[numbers]
+            balanced: Vector = own / np.bincount(numbers, own)[numbers]
+            return balanced
         if not isinstance(self.class_weight, dict):
             raise ValueError(f"class_weight={self.class_weight!r} is not known; use 'balanced' or a dict from class to weight")
         names = classes.tolist()

@@ -169,7 +169,7 @@ def _grid(targets: list[Problem], alphas: Any) -> Vector:
 def _folds(cv: Any, given: Given, classifier: bool) -> list[Fold]:
     """Folds are made of all rows, those of weight zero too, as an iterable of rows would count them."""
     place = np.full(len(given.everything), -1)
-    place[given.kept] = np.arange(given.kept.size)
+    place[given.kept] = np.arange(len(given.y))
     split = check_cv(cv, given.everything, classifier=classifier).split(np.zeros(place.size), given.everything)
     folds = [Fold(*(part[part >= 0] for part in (place[train], place[test]))) for train, test in split]
     for k, fold in enumerate(folds):

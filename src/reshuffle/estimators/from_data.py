@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from reshuffle.data import Data, load
+from reshuffle.data._files import is_store
 from reshuffle.defaults import ALPHA
 from reshuffle.estimators import CertifiedClassifier, CertifiedClassifierCV, CertifiedRegressor, CertifiedRegressorCV
 from reshuffle.estimators.classification import LinearClassifier
 from reshuffle.estimators.regression import LinearRegressor
 from reshuffle.losses import get_loss
 from reshuffle.problem import Problem
-from reshuffle.rows import in_memory
+from reshuffle.rows import Rows, in_memory
 from reshuffle.scaling import AUTO
 from reshuffle.scaling import scale as choose_scale
 from reshuffle.tables import Columns
@@ -86,6 +87,7 @@ def load_for(
     target: str | int | None = None,
     zero_based: bool | None = None,
     strict: bool = False,
+    memory: str | None = None,
 ) -> Data:
     """Data that a model is to predict, in the form of what it was trained on. Columns of a table are found by their names, and
     labels by the name they had there, or by `target`; a table need not have any. Indices of svmlight text count from where they did
@@ -99,7 +101,16 @@ def load_for(
     names = getattr(model, "feature_names_in_", None)
     if columns is None:
         columns = Columns.plain(None if names is None else [str(name) for name in names], d)
-    data = load(source, target=target, strict=strict, columns=columns, zero_based=trained if zero_based is None else zero_based)
+    if is_store(source if isinstance(source, str | Path) else source[0]):
+        if not columns.numeric:
+            raise ValueError(f"{source} is a store of numbers; the model was trained on a table with words, dates or gaps")
+        data = load(source, memory=memory)
+        if None not in (trained, data.zero_based) and trained != data.zero_based:
+            counted = [0 if zero else 1 for zero in (data.zero_based, trained)]
+            raise ValueError(f"{data.name} was built of indices that count from {counted[0]}; the model counts from {counted[1]}")
+    else:
+        base = trained if zero_based is None else zero_based
+        data = load(source, target=target, strict=strict, columns=columns, zero_based=base, memory=memory)
     X, y = rows_for(model, data)
     return replace(data, X=X, y=y)
 
@@ -109,7 +120,10 @@ def rows_for(model: Model, data: Data) -> tuple[Any, Any]:
     not occur.
     """
     d = int(model.n_features_in_)
-    X = in_memory(data.X).widened(d)
+    if isinstance(data.X, Rows):
+        X = data.X if data.X.d >= d or not hasattr(data.X, "widened") else data.X.widened(d)
+    else:
+        X = in_memory(data.X).widened(d)
     if X.shape[1] != d:
         raise ValueError(f"{data.name} has {X.shape[1]} features; the model was trained on {d}")
     return X, data.y

@@ -3,6 +3,7 @@ each stands whose it is. They follow the documents and the code of those project
 """
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +80,12 @@ def _blocks(label: str, n: int, rows: int, window: int) -> Scheme:
         return _shuffled_within(out, np.append(ends[:-1:window], n), seed, epoch) if window else out
 
     return Scheme(label, draw, fixed=rows == n and not window, uniform=rows == 1 or window * rows >= n)
+
+
+def by_blocks(rows: Integers, bounds: NDArray[Any], seed: int, epoch: int, stream: Stream, within: Stream) -> Integers:
+    """Rising row numbers, cut where blocks of rows begin: blocks in a random order, rows inside shuffled."""
+    out, ends = _joined(rows, np.searchsorted(rows, bounds), permutation(bounds.size - 1, seed, epoch, stream))
+    return _shuffled_within(out, ends, seed, epoch, within)
 
 
 # --- shards

@@ -10,13 +10,13 @@ __all__ = ["Arranged", "DualStep", "MemoryRows", "Rows", "Step", "Weighted", "as
 
 
 def as_rows(X: Any, name: str = "X", device: Any = None) -> Rows:
-    """`X` itself if it is a `Rows`, else the rows of a sparse or dense matrix, or of a tensor of PyTorch's, where it lies or on the
-    `device` that is named.
+    """`X` itself, or a copy of it in memory, if it is a `Rows`, else the rows of a sparse or dense matrix, or of a tensor of
+    PyTorch's, where it lies or on the `device` that is named.
     """
     if isinstance(device, str) and device == MEMORY:
         device = None
     if device is None and isinstance(X, Rows):
-        return X
+        return X.ready()
     if is_auto(device):
         raise ValueError(
             "device='auto' weighs data against the work to be done, which is not known here; name a device, or 'memory'"

@@ -80,6 +80,7 @@ class Rows(ABC):
     intercept: bool = False  #: whether every row has one more entry, a one
     place: str = "memory"  #: where the rows are worked with
     in_blocks: bool = False  #: whether many rows at once are worked with far faster than one row after the other
+    bounds: Integers | None = None  #: where blocks of rows begin, n last; None where rows far apart are as near as neighbours
 
     @property
     @abstractmethod
@@ -117,6 +118,10 @@ class Rows(ABC):
 
     def __str__(self) -> str:
         return f"{self.n} x {self.d}, {type(self).__name__}"
+
+    def ready(self) -> "Rows":
+        """The same rows as algorithms are served best: a storage with room for them in memory may answer with a copy there."""
+        return self
 
     def with_intercept(self, intercept: bool) -> Self:
         """The same rows, with or without the entry that is not stored."""
@@ -160,8 +165,11 @@ class Rows(ABC):
 
     def column_ranges(self) -> tuple[Vector, Vector]:
         """The smallest and the largest entry of every feature."""
-        ends = [block.column_ranges() for _, block in self._blocks()]
-        return np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)
+        low, high = np.full(self.d, np.inf), np.full(self.d, -np.inf)
+        for _, block in self._blocks():
+            for ends, extreme, end in zip((low, high), (np.minimum, np.maximum), block.column_ranges(), strict=True):
+                extreme(ends, end, out=ends)
+        return low, high
 
     def scale_columns(self, factors: Vector) -> "Rows":
         """Every feature multiplied by its factor, in memory."""
@@ -358,7 +366,7 @@ class ArrangedBlocks:
 
     def ordered(self, v: Vector, out: Vector) -> None:
         state = np.vstack([np.zeros(self.rows.dimension), self.rows.transposed(self.scale * v)])
-        for place, block in self.rows._blocks(self.visit, self.batch_size):
+        for place, block in self.rows._blocks(self.visit):
             here = self.visit[place]
             out[here] = block.ordered_pass(self.scale[here], v[here], place.start, self.batch_size, state)
 

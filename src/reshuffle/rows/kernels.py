@@ -497,11 +497,10 @@ def ordered_pass(
     """out_p = a_p . (U + t_p R): U sums t_q v_q a_q over the rows gone by, R sums v_q a_q over those to come. The second pass.
 
     A row moves from R to U as it is read; a . (U + t R) is the same before and after its own move. `first` is the position of
-    visit[0] in the whole order, a multiple of b, and the state goes on from one call to the next. With ones = 1 every row has one
-    more entry, a one.
+    visit[0] in the whole order, and the state goes on from one call to the next. With ones = 1 every row has one more entry, a one.
     """
     n = visit.size
-    t, left_in_batch = float(first // b), 0
+    t, left_in_batch = float((first + b - 1) // b), (b - first % b) % b  # a call may begin inside a batch
     u_ones, r_ones = state_ones
     for p in range(n):
         if scattered and p + _FAR < n:
@@ -611,3 +610,14 @@ def gather(A: Any, order: Any, ahead: bool, new_indptr: Any, new_indices: Any, n
             new_indices[place], new_values[place] = indices[k], values[k]
             place += np.uint64(1)
     new_indptr[n] = place
+
+
+@jit()
+def place(A: Any, rows: Any, targets: Any, new_indptr: Any, new_indices: Any, new_values: Any) -> None:
+    """Copy sparse rows to where `new_indptr` has room for them: rows[p] becomes row targets[p]."""
+    _, indices, values = A
+    for p in range(rows.size):
+        at = np.uint64(new_indptr[targets[p]])
+        for k in range(begin(A, rows[p]), end(A, rows[p])):
+            new_indices[at], new_values[at] = indices[k], values[k]
+            at += np.uint64(1)

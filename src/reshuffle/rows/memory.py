@@ -206,12 +206,21 @@ class MemoryRows(Rows):
         """The part of `Arranged.ordered` that belongs to these rows as they lie, from position `first` of the order on. `state`
         holds U and R of those before and after, and goes on.
         """
-        out, own = np.empty(self.n), self._layout(self._held(state[:, : self.d]))
-        ones = np.array(state[:, -1] if self.intercept else [0.0, 0.0])
-        where = (self._everything, False, first, batch_size)
-        kernels.ordered_pass(self.A, scale, float(self.intercept), *where, v, own, ones, out)
+        own, ones = self.ordered_state(state)
+        out = self.ordered_part(scale, v, first, batch_size, own, ones)
         state[:, : self.d] = self._seen(self._layout(own))
         state[:, self.d :] = ones[:, None]
+        return out
+
+    def ordered_state(self, state: Vector) -> tuple[Vector, Vector]:
+        """U and R, and their parts that belong to the intercept, as `ordered_part` takes them."""
+        own = self._layout(self._held(state[:, : self.d]))
+        return own, np.array(state[:, -1] if self.intercept else [0.0, 0.0])
+
+    def ordered_part(self, scale: Vector, v: Vector, first: int, batch_size: int, own: Vector, ones: Vector) -> Vector:
+        """`ordered_pass` on a state that stays in the layout of these rows, for those of many blocks that share it."""
+        out, where = np.empty(self.n), (self._everything, False, first, batch_size)
+        kernels.ordered_pass(self.A, scale, float(self.intercept), *where, v, own, ones, out)
         return out
 
     def _layout(self, state: Vector) -> Vector:

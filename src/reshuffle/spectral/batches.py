@@ -22,20 +22,27 @@ Chosen = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class LargestBatch:
-    value: float  #: the largest squared norm of a batch, or its upper bound
+    value: float  #: the largest squared norm of a batch
     residual: float  #: relative, of the batch that has it, or what its upper bound leaves open if that is less
 
 
 def largest_batch(
-    arranged: Arranged, traces: Vector, start: Vector, *, batch_size: int, tol: float, failure_probability: float | None = None
+    arranged: Arranged,
+    traces: Vector,
+    start: Vector,
+    best: LargestBatch,
+    *,
+    batch_size: int,
+    tol: float,
+    failure_probability: float | None = None,
 ) -> LargestBatch:
-    """`traces` holds sum_i L_i|a_i|^2 of each batch; `start` has an entry a position.
+    """`traces` holds sum_i L_i|a_i|^2 of each batch; `start` has an entry a position; `best` is the largest of other batches.
 
-    With a failure probability, `start` must be standard normal, `tol` is the slack of the bound, and every batch that may
-    be the largest takes the steps which that probability asks for, shared among the batches.
+    With a failure probability, that of each batch, `start` must be standard normal, and every batch that may be the largest takes
+    the steps which it asks for: the norm is then at most the value over 1 - `tol`.
     """
     starts = batch_starts(arranged.visit.size, batch_size)
-    return _race(_Live(arranged, starts, start), traces[None], batch_size, tol, failure_probability)[0]
+    return _race(_Live(arranged, starts, start), traces[None], best, batch_size, tol, failure_probability)[0]
 
 
 def largest_batches(
@@ -44,7 +51,7 @@ def largest_batches(
     """`largest_batch` of several orders, whose batches are multiplied side by side. `traces` has a row for each order, `start` one
     for each batch; like all vectors it is the storage's own. The host looks once a product.
     """
-    return _race(_LiveTogether(batches, start), traces, batch_size, tol, failure_probability)
+    return _race(_LiveTogether(batches, start), traces, LargestBatch(0.0, 0.0), batch_size, tol, failure_probability)
 
 
 class _Recurrences(Protocol):
@@ -55,10 +62,12 @@ class _Recurrences(Protocol):
         """The next entries on and beside the diagonal of each batch's tridiagonal matrix."""
 
 
-def _race(live: _Recurrences, traces: Vector, batch_size: int, tol: float, failure_probability: float | None) -> list[LargestBatch]:
+def _race(
+    live: _Recurrences, traces: Vector, best: LargestBatch, batch_size: int, tol: float, failure_probability: float | None
+) -> list[LargestBatch]:
     bound = failure_probability is not None
-    steps = MAX_PRODUCTS if failure_probability is None else steps_for_bound(batch_size, tol, failure_probability / traces.shape[1])
-    known = _Known(traces, tol=tol, settle=not bound)
+    steps = MAX_PRODUCTS if failure_probability is None else steps_for_bound(batch_size, tol, failure_probability)
+    known = _Known(traces, best, tol=tol, settle=not bound)
     live.keep(known.keep(traces.ravel() > 0.0))
     for k in range(1, steps + 1):
         known.add(*live.step())
@@ -69,14 +78,14 @@ def _race(live: _Recurrences, traces: Vector, batch_size: int, tol: float, failu
             break
         if not chosen.all():
             live.keep(known.keep(chosen))
-    return [LargestBatch(best.value / (1.0 - tol), best.residual) for best in known.best] if bound else known.best
+    return known.best
 
 
 class _Known:
     """What is known of the batches that are still in the race, order after order: their traces and tridiagonal matrices."""
 
-    def __init__(self, traces: Vector, *, tol: float, settle: bool) -> None:
-        self.best = [LargestBatch(0.0, 0.0)] * len(traces)
+    def __init__(self, traces: Vector, best: LargestBatch, *, tol: float, settle: bool) -> None:
+        self.best = [best] * len(traces)
         self._traces, self._order = traces.ravel(), np.repeat(np.arange(len(traces)), traces.shape[1])
         self._tol, self._settle = tol, settle
         self._alphas: list[Vector] = []

@@ -12,6 +12,7 @@ from math import ceil, log, sqrt
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
+from scipy.linalg.blas import daxpy
 from scipy.linalg.lapack import dstev
 
 from reshuffle.vectors import Vector, lanczos_step
@@ -52,12 +53,11 @@ def looks_at(k: int) -> bool:
     return k <= 16 or k % 4 == 0
 
 
-def ritz_vector(apply: Apply, start: Vector, top: TopEigenvalue) -> Vector:
-    """The unit vector that belongs to `top`. The recurrence is run again rather than its basis kept in memory."""
-    vector = np.zeros_like(start)
+def add_ritz_vector(apply: Apply, start: Vector, top: TopEigenvalue, to: Vector) -> Vector:
+    """The unit vector that belongs to `top`, added to another. The recurrence is run again rather than its basis kept in memory."""
     for coefficient, (v, _, _) in zip(top.coefficients, _recurrence(apply, start), strict=False):
-        vector += coefficient * v
-    return vector
+        daxpy(v, to, a=coefficient)
+    return to
 
 
 def upper_bound(apply: Apply, start: Vector, *, slack: float, failure_probability: float) -> TopEigenvalue:

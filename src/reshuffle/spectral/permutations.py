@@ -31,6 +31,7 @@ from reshuffle.vectors import Vector
 # in any order. There the guard is strong, at the price of a product or two.
 _GUARD, _STRONG_GUARD, _MANY_ROWS = 0.01, 0.3, 2000
 _BATCH_GUARD = 0.1
+_KEPT_ROWS = 1 << 22  # up to which the sines are kept for all permutations: of more rows, memory is dearer than they are
 _PLAIN = 1e-60, 1e60  # of the largest squared norm: outside, squares of products of rows come too near to what a number can hold
 
 
@@ -48,9 +49,13 @@ class Sample:
 class Shared:
     """What all permutations and batch sizes of a problem share: its rows, the norm of all of them, and where to look first."""
 
-    def __init__(self, problem: Problem, order: Order, *, tol: float, share: float | None, lipschitz: bool = False) -> None:
+    mix: Vector  #: where to look first
+
+    def __init__(
+        self, problem: Problem, order: Order, *, tol: float, share: float | None, lipschitz: bool = False, orders: bool = True
+    ) -> None:
         """`share` is the failure probability of each bound, or None for eigenvalues to the tolerance; `lipschitz` asks for the
-        constants of a Lipschitz loss even where it is smooth.
+        constants of a Lipschitz loss even where it is smooth. Without `orders` nothing is prepared for them.
         """
         if not order.permutes:
             raise ValueError(
@@ -63,29 +68,40 @@ class Shared:
         self.scale = np.sqrt(smoothness) if smoothness is not None else _not_none(problem, lipschitz)
         self.alpha = problem.alpha if self.smooth else 0.0
         self.exponent, self.squared_norms = _measured(problem.rows, self.scale)
-        self.rows = problem.rows.weighted(np.ldexp(self.scale, -self.exponent), tol, plain=self.exponent == 0)
+        scale = np.ldexp(self.scale, -self.exponent) if self.exponent else self.scale
+        self.rows = problem.rows.weighted(scale, tol, plain=self.exponent == 0)
         self.largest = float(self.squared_norms.max())
-        self.norm, self.residual = 0.0, 0.0
+        self.norm, self.residual, self.products = 0.0, 0.0, 0
         if self.largest > 0.0:
-            self._look(generator(order.seed, 0, Stream.LOOK).standard_normal(problem.n))
+            self._look(generator(order.seed, 0, Stream.LOOK).standard_normal(problem.n), orders)
 
-    def _look(self, g: Vector) -> None:
+    def _look(self, g: Vector, orders: bool) -> None:
         n = self.problem.n
         apply, norms = self.rows.arrange(np.arange(n), n).ordered, self.squared_norms
         if self.share is not None:
             top = lanczos.upper_bound(apply, g, slack=self.tol, failure_probability=self.share)
+        elif not orders:
+            top = lanczos.top_eigenvalue(apply, g, tol=self.tol)
         else:
             top = lanczos.top_eigenvalue(apply, g.copy(), tol=self.tol)
             q = np.empty_like(g)
             apply(g, q)
-            q = np.sign(q) * np.sqrt(norms)
+            np.sign(q, out=q)
+            q *= np.sqrt(norms)
             rows_that_count = norms.sum() ** 2 / (norms @ norms)
             mixed = self.order.uniform and not self.order.fixed and rows_that_count > _MANY_ROWS
             guard = _GUARD if mixed else _STRONG_GUARD
-            self.mix = lanczos.ritz_vector(apply, g, top) + guard / np.linalg.norm(q) * q
-            noise = generator(self.order.seed, 0, Stream.BATCH_START).standard_normal(n)
-            self.batch_mix = np.sqrt(n) * self.mix + _BATCH_GUARD * noise
-        self.norm, self.residual = top.value, top.residual
+            q *= guard / np.linalg.norm(q)
+            self.mix = lanczos.add_ritz_vector(apply, g, top, q)
+        self.norm, self.residual, self.products = top.value, top.residual, top.products
+
+    @cached_property
+    def batch_mix(self) -> Vector:
+        """Where the recurrences of batches start, an entry a row."""
+        noise = generator(self.order.seed, 0, Stream.BATCH_START).standard_normal(self.mix.size)
+        noise *= _BATCH_GUARD
+        noise += np.sqrt(self.mix.size) * self.mix
+        return noise
 
     def true(self, value: float) -> float:
         """A squared norm of the rows as they are, from one of the rows as they are computed with, 2^exponent times smaller."""
@@ -119,7 +135,14 @@ class Permutations:
     def __init__(self, shared: Shared, batch_size: int) -> None:
         self.shared, self.batch_size = shared, batch_size
         self._n, self._m = shared.problem.n, theory.batches(shared.problem.n, batch_size)
-        self._profile = np.sin(pi * (np.arange(self._n) // batch_size + 1.0) / (2 * self._m + 1))
+
+    @cached_property
+    def _profile(self) -> Vector:
+        """sin(pi t/(2m+1)) at each position."""
+        return self._sines(0, self._n)
+
+    def _sines(self, low: int, high: int) -> Vector:
+        return np.sin(pi * (np.arange(low, high) // self.batch_size + 1.0) / (2 * self._m + 1))
 
     def constants_of(self, permutation: int) -> Sample:
         shared = self.shared
@@ -157,8 +180,22 @@ class Permutations:
         batches = shared.rows.batches(orders, self.batch_size)  # type: ignore[attr-defined]
         traces = batches.sums(shared.squared_norms).reshape(len(permutations), -1)
         start = self._on_device[2][orders] if shared.share is None else self._normal(permutations, Stream.BATCH_START)
-        options: Any = {"batch_size": self.batch_size, "tol": shared.tol, "failure_probability": shared.share}
-        return largest_batches(batches, traces, batches.spread(start), **options)
+        found = largest_batches(batches, traces, batches.spread(start), **self._of_batches)
+        return [LargestBatch(self._bounded(best), best.residual) for best in found]
+
+    @property
+    def _of_batches(self) -> dict[str, Any]:
+        """How the largest batch is looked for; the batches of an order share its failure probability."""
+        share = self.shared.share
+        return {
+            "batch_size": self.batch_size,
+            "tol": self.shared.tol,
+            "failure_probability": None if share is None else share / self._m,
+        }
+
+    def _bounded(self, best: LargestBatch) -> float:
+        """What was found or, where a bound is asked for, what no batch exceeds."""
+        return best.value if self.shared.share is None else best.value / (1.0 - self.shared.tol)
 
     def _normal(self, permutations: Sequence[int], stream: Stream) -> Any:
         """Random starts, a row for each permutation, where the rows are."""
@@ -187,22 +224,29 @@ class Permutations:
         if shared.share is not None:
             start = generator(shared.order.seed, permutation, Stream.START).standard_normal(order.size)
             return lanczos.upper_bound(arranged.ordered, start, slack=shared.tol, failure_probability=shared.share)
-        start = np.empty(order.size)
-        start[arranged.visit] = self._profile * shared.mix.take(order)
+        start, visit = np.empty(order.size), arranged.visit
+        if order.size <= _KEPT_ROWS:
+            start[visit] = self._profile * shared.mix.take(order)
+        else:
+            for low in range(0, order.size, _KEPT_ROWS):
+                part = slice(low, min(low + _KEPT_ROWS, order.size))
+                start[visit[part]] = self._sines(part.start, part.stop) * shared.mix.take(order[part])
+        del visit  # which may be as large as the start
         return lanczos.top_eigenvalue(arranged.ordered, start, tol=shared.tol)
 
     def _largest_batch(self, arranged: Arranged, order: Any, permutation: int) -> tuple[float, float]:
         shared = self.shared
         if self.batch_size == 1:
             return shared.largest, 0.0
-        starts = batch_starts(order.size, self.batch_size)
-        traces = np.add.reduceat(shared.squared_norms[order], starts[:-1])
-        if shared.share is None:
-            start = shared.batch_mix[order]
-        else:
-            start = generator(shared.order.seed, permutation, Stream.BATCH_START).standard_normal(order.size)
-        best = largest_batch(arranged, traces, start, batch_size=self.batch_size, tol=shared.tol, failure_probability=shared.share)
-        return best.value, best.residual
+        pieces = getattr(arranged, "pieces", None)  # of rows that memory has no room for: whole batches, some at a time
+        random = generator(shared.order.seed, permutation, Stream.BATCH_START)
+        best = LargestBatch(0.0, 0.0)
+        for place, part in [(slice(0, order.size), arranged)] if pieces is None else pieces():
+            rows = order[place]
+            traces = np.add.reduceat(shared.squared_norms[rows], batch_starts(rows.size, self.batch_size)[:-1])
+            start = shared.batch_mix[rows] if shared.share is None else random.standard_normal(rows.size)
+            best = largest_batch(part, traces, start, best, **self._of_batches)
+        return self._bounded(best), best.residual
 
     def settings(self) -> dict[str, Any]:
         """Everything that a sample depends on, for the journal. How many samples and threads there are is not part of it."""

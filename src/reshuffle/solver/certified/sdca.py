@@ -10,11 +10,13 @@ that moves to where the intercept has come after every pass (the method of multi
 """
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reshuffle.losses.base import compiled
-from reshuffle.orders import make_order
+from reshuffle.orders.schemes import by_blocks
 from reshuffle.orders.streams import Stream, permutation
 from reshuffle.problem import Problem
 from reshuffle.rows import DualStep
@@ -25,7 +27,6 @@ from reshuffle.vectors import Vector
 
 def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed: int, patience: float) -> None:
     """Passes until `progress` says that it is enough, or until so many more would be needed that `patience` (in passes) ends."""
-    order = make_order("rr", problem.n, seed)
     squares = problem.squared_norms() - problem.fit_intercept
     pull = 1.0 / (problem.n * problem.alpha)
     intercept_pull = pull * (float(np.median(squares)) or 1.0) if problem.fit_intercept else 0.0
@@ -34,11 +35,8 @@ def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed:
     gaps: list[tuple[int, float]] = []  # after so many passes
     share, look = 1.0, 1  # of a pass: the last one ends where the rate of the others says that it is enough; when to look next
     for epoch in range(10**9):
-        visit = order.permutation(epoch)[: math.ceil(share * problem.n)]
-        if heavy.size:
-            again = heavy[permutation(heavy.size, seed, epoch, Stream.HEAVY_ROWS)]
-            visit = np.concatenate([visit, again[: math.ceil(share * heavy.size)]])
-        problem.rows.sdca_epoch(visit, problem.labels, problem.sample_weight, squares, step, x, dual)
+        for visit in _visits(problem, heavy, share, seed, epoch):
+            problem.rows.sdca_epoch(visit, problem.labels, problem.sample_weight, squares, step, x, dual)
         looking = epoch + 1 >= look or progress.at_last
         if not looking:
             progress.passed()
@@ -57,6 +55,21 @@ def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed:
             look += int(tuning.LOOK_AFTER * left)
         if len(gaps) > 1:
             share = min(max(tuning.LAST_PASS * passes_to_go(gaps, progress.target, 1), tuning.SHORTEST_PASS), 1.0)
+
+
+def _visits(problem: Problem, heavy: NDArray[np.int64], share: float, seed: int, epoch: int) -> Iterator[NDArray[np.int64]]:
+    """This share of all rows in a random order, then of the heavy ones. Rows that lie in blocks are visited block by block: a pass
+    needs no uniform order, and reads them where they lie.
+    """
+    bounds, some, few = problem.rows.bounds, math.ceil(share * problem.n), math.ceil(share * heavy.size)
+    if bounds is not None:
+        yield by_blocks(np.arange(problem.n), bounds, seed, epoch, Stream.ORDER, Stream.WITHIN)[:some]
+        yield by_blocks(heavy, bounds, seed, epoch, Stream.HEAVY_ROWS, Stream.RUN_WITHIN)[:few]
+        return
+    visit = permutation(problem.n, seed, epoch)[:some]
+    if heavy.size:
+        visit = np.concatenate([visit, heavy[permutation(heavy.size, seed, epoch, Stream.HEAVY_ROWS)][:few]])
+    yield visit
 
 
 def passes_to_go(gaps: list[tuple[int, float]], target: float, back: int) -> float:

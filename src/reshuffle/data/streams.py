@@ -1,0 +1,266 @@
+"""Files of every format as pieces of rows, one after the other, for data that memory has no room for.
+
+A stream begins at any place that it has named before, so that a build can go on: a byte of text, a row of all else. Where pieces
+end depends on the file alone. Text is read by one thread and parsed by several.
+"""
+
+import io
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from reshuffle.data import _parse, arrays, tables
+from reshuffle.data._files import holds_table, kind, streamed
+from reshuffle.data.svmlight import parsed
+from reshuffle.records import DAMAGE, in_short
+from reshuffle.rows.structure import as_csr
+from reshuffle.tables.columns import column_number
+from reshuffle.tables.frames import arrow
+
+TEXT = 1 << 24  # bytes of text in a piece
+CELLS = 1 << 20  # numbers in a piece of any other format
+ZARR, H5AD = ".zarr", ".h5ad"
+_UNSURE = (".txt",)
+_NUMBERS_ONLY = "a store takes numbers only: words, dates and gaps become numbers where memory has room for the table (rs.load)"
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Mark(NamedTuple):
+    """How far a file was read."""
+
+    place: int  #: byte of its text, else row
+    line: int = 0  #: of its text
+
+
+class Piece(NamedTuple):
+    """Some rows."""
+
+    X: Any  #: CSR, indices of svmlight text as they stand there; or dense
+    y: Any  #: None without labels
+    end: Mark  #: behind them
+    read: int  #: bytes of the file up to there
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a user said of the files."""
+
+    target: str | None = None
+    workers: int = 2
+
+
+def reader(path: Path) -> "Stream":
+    """How the rows of a file are read from a place on."""
+    ending = kind(path)
+    if ending in _UNSURE and holds_table(path):
+        ending = ".csv"
+    return STREAMS.get(ending, svmlight)
+
+
+def in_turn(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
+    """function(item) of each, in their order, by threads that are a few items ahead."""
+    coming: deque[Future[R]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for item in items:
+            coming.append(pool.submit(function, item))
+            if len(coming) > workers:
+                yield coming.popleft().result()
+        while coming:
+            yield coming.popleft().result()
+
+
+# --- text
+
+
+class _Text(NamedTuple):
+    """Some lines."""
+
+    content: bytes
+    line: int  #: lines before them
+    end: Mark
+    read: int
+
+
+def _texts(path: Path, begin: Mark) -> Iterator[_Text]:
+    with streamed(path) as (file, raw):
+        if file is raw:
+            file.seek(begin.place)
+        else:
+            left = begin.place
+            while left and (skipped := file.read(min(left, TEXT))):
+                left -= len(skipped)
+        place, line = begin
+        while content := file.read(TEXT):
+            if content[-1:] != b"\n":
+                content += file.readline()
+            end = Mark(place + len(content), line + content.count(b"\n"))
+            yield _Text(content, line, end, raw.tell())
+            place, line = end
+
+
+def svmlight(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
+    if asked.target is not None:
+        raise ValueError(f"target={asked.target!r}: {path} has no columns to choose from; only tables do (csv, tsv, parquet)")
+
+    def parse(text: _Text) -> Piece:
+        content = np.frombuffer(text.content, dtype=np.uint8)
+        lines, entries = _parse.count(content)
+        part = parsed(path, content, lines, entries, text.line)
+        with np.errstate(over="ignore"):
+            single = part.values.astype(np.float32)
+        values = single if np.array_equal(single, part.values) else part.values
+        width = int(part.indices.max()) + 1 if part.indices.size else 1
+        return Piece(sp.csr_array((values, part.indices, part.indptr), shape=(part.y.size, width)), part.y, text.end, text.read)
+
+    return in_turn(parse, _texts(path, begin), asked.workers)
+
+
+def csv(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
+    form = tables._Form(path)
+    target = column_number(str(path), form.names, -1 if asked.target is None else asked.target) + form.skipped
+    for text in _texts(path, begin):
+        head = int(form.header and text.line == 0)
+        try:
+            lines = io.StringIO(text.content.decode("utf-8-sig"))
+            table = np.loadtxt(lines, delimiter=form.delimiter, quotechar='"', comments=None, ndmin=2, skiprows=head)
+        except ValueError as error:
+            raise ValueError(f"{path}, after line {text.line}: {in_short(error)}; {_NUMBERS_ONLY}") from None
+        if table.shape[1] != form.width:
+            raise ValueError(f"{path}, after line {text.line}: {table.shape[1]} columns where the first line has {form.width}")
+        features = [k for k in range(form.skipped, form.width) if k != target]
+        yield Piece(table[:, features], table[:, target], text.end, text.read)
+
+
+# --- arrays and tables
+
+
+def _rows_a_piece(width: int) -> int:
+    return max(1, CELLS // max(width, 1))
+
+
+def parquet(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
+    pa = arrow("reading parquet")
+    try:
+        with import_module("pyarrow.parquet").ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            target = names[column_number(str(path), names, -1 if asked.target is None else asked.target)]
+            place, total = 0, max(file.metadata.num_rows, 1)
+            for group in range(file.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                if place + rows <= begin.place:
+                    place += rows
+                    continue
+                for batch in file.iter_batches(_rows_a_piece(len(names)), row_groups=[group]):
+                    place += batch.num_rows
+                    if place <= begin.place:
+                        continue
+                    columns = {name: _column(path, name, batch.column(name)) for name in names}
+                    y = columns.pop(target)
+                    yield Piece(np.column_stack(list(columns.values())), y, Mark(place), path.stat().st_size * place // total)
+    except (pa.ArrowException, *DAMAGE) as error:
+        if isinstance(error, ValueError) and str(error).startswith(str(path)):
+            raise
+        raise ValueError(f"{path} is not a parquet file, or not all of one: {in_short(error)}") from None
+
+
+def _column(path: Path, name: str, column: Any) -> Any:
+    numbers = column.to_numpy(zero_copy_only=False)
+    if column.null_count or numbers.dtype.kind not in "biuf":
+        what = "has gaps" if column.null_count else f"holds {column.type}"
+        raise ValueError(f"{path}: column {name!r} {what}; {_NUMBERS_ONLY}")
+    return numbers
+
+
+def npy(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
+    return _of_matrix(path, *arrays.read_npy(path, asked.target), begin)
+
+
+def npz(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
+    X, y = arrays.read_npz(path, asked.target)
+    return _of_matrix(path, as_csr(X, str(path)) if sp.issparse(X) else X, y, begin)
+
+
+def _of_matrix(path: Path, X: Any, y: Any, begin: Mark) -> Iterator[Piece]:
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise ValueError(f"{path} holds {X.ndim} dimensions of {X.dtype}; a store takes an n x d matrix of real numbers")
+    n = X.shape[0]
+    if y is not None and y.shape != (n,):
+        raise ValueError(f"{path}: the labels have shape {y.shape} where X has {n} rows; there must be one for each")
+    each = _rows_a_piece(X.nnz // max(n, 1) if sp.issparse(X) else X.shape[1])
+    size = path.stat().st_size
+    for start in range(begin.place, n, each):
+        stop = min(start + each, n)
+        yield Piece(X[start:stop], None if y is None else y[start:stop], Mark(stop), size * stop // n)
+
+
+def h5ad(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
+    with _library("h5py", path).File(path, "r") as group:
+        yield from _anndata(path, group, begin, asked)
+
+
+def zarr(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
+    yield from _anndata(path, _library("zarr", path).open_group(str(path), mode="r"), begin, asked)
+
+
+def _library(name: str, path: Path) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ImportError(f"reading {path} needs {name}: pip install 'reshuffle[anndata]'") from None
+
+
+def _anndata(path: Path, group: Any, begin: Mark, asked: Asked) -> Iterator[Piece]:
+    """X of AnnData, CSR or dense, and the column of obs that holds the labels."""
+    try:
+        X, y = group["X"], None if asked.target is None else _labels(path, group["obs"], asked.target)
+        sparse = not hasattr(X, "shape")
+        if sparse and "csr" not in str(X.attrs.get("encoding-type", "")):
+            raise ValueError(f"{path}: X is stored as {X.attrs.get('encoding-type')}, by columns; write it as CSR first")
+        n, d = map(int, X.attrs["shape"] if sparse else X.shape)
+        indptr = np.asarray(X["indptr"][:]) if sparse else None
+        each = _rows_a_piece(int(indptr[-1]) // max(n, 1) if indptr is not None else d)
+        size = max(path.stat().st_size, 1)
+        for start in range(begin.place, n, each):
+            stop = min(start + each, n)
+            if indptr is None:
+                part = np.asarray(X[start:stop])
+            else:
+                low, high = int(indptr[start]), int(indptr[stop])
+                held = (np.asarray(X["data"][low:high]), np.asarray(X["indices"][low:high]), indptr[start : stop + 1] - low)
+                part = as_csr(sp.csr_array(held, shape=(stop - start, d)), str(path))
+            yield Piece(part, None if y is None else y[start:stop], Mark(stop), size * stop // n)
+    except DAMAGE as error:
+        if isinstance(error, ValueError) and str(error).startswith(str(path)):
+            raise
+        raise ValueError(f"{path} is not a file of AnnData, or not all of one: {in_short(error)}") from None
+
+
+def _labels(path: Path, obs: Any, target: str) -> Any:
+    if target not in obs:
+        known = ", ".join(sorted(name for name in obs if name[0] != "_"))
+        raise ValueError(f"{path}: target={target!r} is no column of obs; it has {known}")
+    column = obs[target]
+    if hasattr(column, "shape"):
+        return np.asarray(column[:])
+    return np.asarray(column["codes"][:])  # of a categorical column: which category
+
+
+Stream = Callable[[Path, Mark, Asked], Iterator[Piece]]
+STREAMS: dict[str, Stream] = {
+    ".csv": csv,
+    ".tsv": csv,
+    ".parquet": parquet,
+    ".npy": npy,
+    ".npz": npz,
+    H5AD: h5ad,
+    ZARR: zarr,
+}
