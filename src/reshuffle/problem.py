@@ -66,7 +66,7 @@ class Problem:
         labels, weights = labels_for(self.loss, y, rows.n), row_weights(sample_weight, rows.n)
         if not weights.all():
             kept = np.flatnonzero(weights)
-            rows, weights, labels = rows.take(kept), weights[kept], None if labels is None else labels[kept]
+            rows, weights, labels = rows.only(kept), weights[kept], None if labels is None else labels[kept]
         self.rows, self.y, self.sample_weight = rows.with_intercept(self.fit_intercept), labels, weights
 
     def __setattr__(self, name: str, value: Any) -> None:

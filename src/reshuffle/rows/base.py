@@ -14,7 +14,7 @@ Neither n x n matrix is formed, except where n is so small against the data that
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from reshuffle.vectors import Vector
 
 if TYPE_CHECKING:
+    from reshuffle.rows.dask import DaskRows
     from reshuffle.rows.memory import MemoryRows
 
 Integers = NDArray[np.integer[Any]]
@@ -78,6 +79,7 @@ class Rows(ABC):
     """The rows of A, wherever they are. Where `rows` or `visit` lists rows, None stands for all of them as they lie."""
 
     intercept: bool = False  #: whether every row has one more entry, a one
+    one_by_one: bool = True  #: whether visiting rows one after the other, in any order, costs about what a pass over them does
 
     @property
     @abstractmethod
@@ -135,6 +137,24 @@ class Rows(ABC):
     def _part(self, rows: Integers) -> "MemoryRows":
         return self.take(rows).with_intercept(self.intercept)
 
+    def only(self, rows: Integers) -> "Rows":
+        """These rows alone, in this order, as rows to work with: in memory, unless the storage has a place for them."""
+        return self.take(rows)
+
+    def reader(self, start: int, stop: int) -> "Callable[[], MemoryRows]":
+        """A function that another process can be sent, and that makes these rows there: they travel with it. A storage that all
+        processes can read overrides this by one that reads.
+        """
+        return self.take(np.arange(start, stop)).reader(0, stop - start)
+
+    def on_dask(self) -> "DaskRows":
+        """The same rows on the workers of Dask's active client: each holds some of them, and products are computed there."""
+        try:
+            from reshuffle.rows.dask import place
+        except ImportError:
+            raise ImportError("on_dask() needs Dask: pip install 'reshuffle[dask]'") from None
+        return place(self)
+
     def update_hash(self, digest: Any) -> None:
         """Feed the rows, as they are stored, into a hash."""
         for _, block in self._blocks():
@@ -164,9 +184,11 @@ class Rows(ABC):
         about = np.where(low == high, low, about)
         half = np.maximum(0.5 * high - 0.5 * about, 0.5 * about - 0.5 * low)  # of the largest distance, which may overflow
         half[half == 0.0] = 1.0
-        sums = sum((block.sums_about(about, half) for _, block in self._blocks()), np.zeros((2, self.d)))
-        off, square = sums / self.n
+        off, square = self._sums_about(about, half) / self.n
         return about + half * (2.0 * off), half * (2.0 * np.sqrt(np.maximum(square - off**2, 0.0)))
+
+    def _sums_about(self, centre: Vector, half: Vector) -> Vector:
+        return sum((block.sums_about(centre, half) for _, block in self._blocks()), np.zeros((2, self.d)))
 
     def row_lengths(self) -> Vector:
         """|a_i| of every row without an intercept, however large its numbers are."""

@@ -497,11 +497,11 @@ def ordered_pass(
     """out_p = a_p . (U + t_p R): U sums t_q v_q a_q over the rows gone by, R sums v_q a_q over those to come. The second pass.
 
     A row moves from R to U as it is read; a . (U + t R) is the same before and after its own move. `first` is the position of
-    visit[0] in the whole order, a multiple of b, and the state goes on from one call to the next. With ones = 1 every row has one
-    more entry, a one.
+    visit[0] in the whole order, inside a batch or not, and the state goes on from one call to the next. With ones = 1 every row has
+    one more entry, a one.
     """
     n = visit.size
-    t, left_in_batch = float(first // b), 0
+    t, left_in_batch = float((first + b - 1) // b), -first % b
     u_ones, r_ones = state_ones
     for p in range(n):
         if scattered and p + _FAR < n:

@@ -5,9 +5,9 @@ are sparse arrays that do not fit together (`structure`).
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from typing import Any, Self
 
@@ -75,8 +75,19 @@ class MemoryRows(Rows):
     def _everything(self) -> NDArray[np.int64]:
         return np.arange(self.n)
 
+    @property
+    def _kind(self) -> Callable[[Any], Self]:
+        """Makes rows like these of another matrix, as it could in another process."""
+        return type(self)
+
+    def _like(self, matrix: Any) -> Self:
+        return self._kind(matrix).with_intercept(self.intercept)
+
     def take(self, rows: Integers) -> Self:
-        return type(self)(self.matrix[rows])  # type: ignore[call-arg]
+        return self._kind(self.matrix[rows])
+
+    def reader(self, start: int, stop: int) -> Callable[[], Self]:
+        return partial(self._kind, self.matrix[start:stop])
 
     def _held(self, x: Vector) -> Vector:
         """x, or several of them, as kernels hold it: itself, where they hold nothing else."""
@@ -94,19 +105,23 @@ class MemoryRows(Rows):
     def _room(self) -> Vector:
         return np.empty(self.dimension + self._behind)
 
-    def refuse_non_finite(self, name: str) -> None:
-        """NaN and infinity, with the row where the first of them stands."""
+    def refuse_non_finite(self, name: str, first: int = 0) -> None:
+        """NaN and infinity, with the row where the first of them stands; these are the rows from number `first` on."""
         values, block = self._values(), 1 << 20
         for start in range(0, values.size if values.dtype.kind == "f" else 0, block):
             finite = np.isfinite(values[start : start + block])
             if not finite.all():
                 place = start + int(np.argmin(finite))
-                where = f"row {self._row_of(place)} (counted from 0)"
+                where = f"row {first + self._row_of(place)} (counted from 0)"
                 raise ValueError(f"{name} holds {values[place]} in {where}; remove or fill NaN and infinity first")
 
     def sums_about(self, centre: Vector, half: Vector) -> Vector:
         """The sums of (a_ij - centre_j) / (2 half_j) and of its square, of every feature."""
         raise NotImplementedError
+
+    def stored_in_column(self) -> Integers:
+        """How many rows have a number stored for each feature."""
+        return np.full(self.d, self.n)
 
     def _values(self) -> Any:
         """Every stored number, one after the other."""
@@ -266,7 +281,7 @@ class SparseRows(MemoryRows):
     def sums_about(self, centre: Vector, half: Vector) -> Vector:
         indices, values = self.matrix.indices, self.matrix.data
         stored = (0.5 * values.astype(np.float64) - 0.5 * centre[indices]) / half[indices]
-        others, zero = self.n - np.bincount(indices, minlength=self.d), -0.5 * centre / half
+        others, zero = self.n - self.stored_in_column(), -0.5 * centre / half
         return np.array([np.bincount(indices, stored**k, self.d) + others * zero**k for k in (1, 2)])
 
     @property
@@ -280,13 +295,17 @@ class SparseRows(MemoryRows):
         unit = np.where(largest > 0.0, largest, 1.0)
         return largest * np.sqrt(np.bincount(rows, np.square(values / unit[rows]), self.n))
 
-    def standardised(self, centre: Vector | None, size: Vector) -> "SparseRows":
+    def stored_in_column(self) -> Integers:
+        return np.bincount(self.matrix.indices, minlength=self.d)
+
+    def standardised(self, centre: Vector | None, size: Vector, full: NDArray[np.bool_] | None = None) -> "SparseRows":
         """A column that is stored in full is centred where it lies. Of any other the mean is at most sqrt(n) standard deviations,
-        so that products with a centre which is taken away later lose nothing that matters to rounding.
+        so that products with a centre which is taken away later lose nothing that matters to rounding. Of rows that are part of
+        others, `full` says which columns are stored in full in all of those.
         """
         indices, values = self.matrix.indices, self.matrix.data
         c = np.zeros(self.d) if centre is None else centre
-        own = np.where(np.bincount(indices, minlength=self.d) == self.n, c, 0.0)
+        own = np.where(self.stored_in_column() == self.n if full is None else full, c, 0.0)
         scaled = (0.5 * values.astype(np.float64) - 0.5 * own[indices]) / (0.5 * size[indices])
         return self._filled(scaled, np.where(own == 0.0, c, 0.0) / size)
 
@@ -302,10 +321,6 @@ class SparseRows(MemoryRows):
         from reshuffle.rows.centred import CentredRows  # which is made of these
 
         return CentredRows(X, centre).with_intercept(self.intercept)
-
-    def _like(self, matrix: Any) -> "SparseRows":
-        """Rows of another matrix in all else like these."""
-        return type(self)(matrix).with_intercept(self.intercept)
 
     def widened(self, d: int) -> Any:
         if d <= self.d:
@@ -402,7 +417,7 @@ class DenseRows(MemoryRows):
             out[place] = largest * np.sqrt(np.square(part / unit[:, None]).sum(axis=1))
         return out
 
-    def standardised(self, centre: Vector | None, size: Vector) -> "DenseRows":
+    def standardised(self, centre: Vector | None, size: Vector, full: NDArray[np.bool_] | None = None) -> "DenseRows":
         c = np.zeros(self.d) if centre is None else centre
         return self._made(lambda part, place: (0.5 * part - 0.5 * c) / (0.5 * size))
 

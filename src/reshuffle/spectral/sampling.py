@@ -192,6 +192,7 @@ def _measure_all(
     at_once = getattr(orders.shared.rows, "at_once", 0)  # by rows that are multiplied in several orders together
     if at_once:
         each, jobs = at_once, 1
+    jobs = min(jobs, getattr(orders.shared.rows, "most_at_once", jobs))  # by rows that are copied where room is limited
     pool = ThreadPoolExecutor(max_workers=min(jobs, requested))
     try:
         # In turn, not by as_completed: that locks every future at once, and Ctrl-C there leaves them locked for good.
