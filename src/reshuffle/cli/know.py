@@ -13,6 +13,7 @@ from reshuffle.cli.options import (
     AsJson,
     Base,
     BatchSize,
+    Cluster,
     CodeFor,
     Eps,
     FailureProbability,
@@ -51,6 +52,7 @@ def constants(
     zero_based: Base = None,
     strict: Strict = False,
     jobs: Jobs = None,
+    cluster: Cluster = None,
     out: Annotated[Path | None, typer.Option(help="Journal of finished permutations; a stopped run goes on from it.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -58,13 +60,13 @@ def constants(
     from reshuffle.orders import make_order
 
     source = reading.Source(path, target, features, zero_based, strict)
-    problem, _, scaling, _ = source.problem(loss, alpha, intercept, scale)
-    total = make_order(order, problem.n, seed).count or permutations
-    options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
-    with console.progress("permutations", "count", total) as update, console.plain_warnings():
-        result = reshuffle.constants(
-            problem, **options, failure_probability=failure_probability, jobs=jobs, out=out, callback=lambda _: update(advance=1)
-        )
+    with reading.on_cluster(cluster) as placed:
+        problem, _, scaling, _ = source.problem(loss, alpha, intercept, scale)
+        total = make_order(order, problem.n, seed).count or permutations
+        options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
+        options |= {"failure_probability": failure_probability, "jobs": jobs, "out": out}
+        with console.progress("permutations", "count", total) as update, console.plain_warnings():
+            result = reshuffle.constants(placed(problem), **options, callback=lambda _: update(advance=1))
     console.show(result, as_json, scaling=scaling.choice)
     if result.permutations < result.requested:
         console.complain(f"interrupted after {result.permutations} of {result.requested} permutations; these are their constants")
@@ -171,6 +173,7 @@ def order(
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
+    cluster: Cluster = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A page to write, with all sizes drawn.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -184,17 +187,18 @@ def order(
         require()
         check_output(output)
         source.refuse(output, "output")
-    problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale)
-    asked: dict[str, Any] = {"batch_size": batch_size, "eps": eps, "measure": measure, "seed": seed}
-    asked |= {"schemes": scheme or (), "smallest": smallest or (), "within": within, "sweep": output is not None}
-    with console.progress("optimum", "stages") as update, console.plain_warnings():
-        result = shuffling(
-            problem,
-            data.name,
-            **asked,
-            source=source.words(scaling.kind),
-            stage=lambda name: update(description=name),
-        )
-        if output is not None:
-            result.save(output)
+    with reading.on_cluster(cluster) as placed:
+        problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale)
+        asked: dict[str, Any] = {"batch_size": batch_size, "eps": eps, "measure": measure, "seed": seed}
+        asked |= {"schemes": scheme or (), "smallest": smallest or (), "within": within, "sweep": output is not None}
+        with console.progress("optimum", "stages") as update, console.plain_warnings():
+            result = shuffling(
+                placed(problem),
+                data.name,
+                **asked,
+                source=source.words(scaling.kind),
+                stage=lambda name: update(description=name),
+            )
+            if output is not None:
+                result.save(output)
     console.show(result, as_json)

@@ -25,7 +25,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from reshuffle.epoch import Epoch
 from reshuffle.losses import LOSSES, Loss, Task, get_loss
 from reshuffle.problem import Problem
-from reshuffle.rows import Rows, as_rows
+from reshuffle.rows import Rows, as_rows, is_dask
 from reshuffle.validation import real, sound, unmasked, whole_number
 from reshuffle.vectors import Vector
 
@@ -115,7 +115,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return loss
 
     def _validated(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
-        X, y = sound(X), unmasked("y", y)
+        X, y = _sound(X), np.asarray(y) if is_dask(y) else unmasked("y", y)
         if isinstance(X, Rows):
             check_consistent_length(np.empty(X.n), y)
             self._check_width(X, reset)
@@ -210,10 +210,11 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self)
+        X = _sound(X)
         if isinstance(X, Rows):
             self._check_width(X, reset=False)
         else:
-            X = validate_data(self, sound(X), reset=False, accept_sparse="csr", dtype="numeric")
+            X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
         if self._of_unit_rows:
             X = as_rows(X).unit_rows()
         if isinstance(X, Rows):
@@ -223,6 +224,11 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             product = safe_sparse_dot(X, self.coef_.T, dense_output=True)
         scores: Vector = product + self.intercept_
         return scores
+
+
+def _sound(X: Any) -> Any:
+    """X as scikit-learn can be shown it; arrays of Dask's, which stay on the workers, as rows."""
+    return as_rows(X) if is_dask(X) else sound(X)
 
 
 def counted_rows(X: Any, y: Any, sample_weight: Any) -> Given:
@@ -235,7 +241,7 @@ def counted_rows(X: Any, y: Any, sample_weight: Any) -> Given:
     kept = np.flatnonzero(weights)
     if kept.size == weights.size:
         return Given(X, y, weights, y, kept)
-    return Given(X.take(kept) if isinstance(X, Rows) else X[kept], y[kept], weights[kept], y, kept)
+    return Given(X.only(kept) if isinstance(X, Rows) else X[kept], y[kept], weights[kept], y, kept)
 
 
 def _mean_one(weights: Vector) -> Vector:

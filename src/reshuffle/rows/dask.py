@@ -17,7 +17,9 @@ Partitions of an order hold whole batches wherever there are as many batches as 
 stay inside of them; larger batches are multiplied one by one.
 """
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -28,7 +30,8 @@ import dask
 import numpy as np
 import scipy.sparse as sp
 from dask.sizeof import sizeof
-from distributed import Client, KilledWorker
+from dask.system import CPU_COUNT
+from distributed import Client, KilledWorker, LocalCluster
 from numpy.typing import NDArray
 
 from reshuffle.blas import one_thread
@@ -38,6 +41,7 @@ from reshuffle.vectors import Vector
 
 _FEW = 16  # vectors that are summed by one task
 _LARGE = 1 << 20  # bytes of a vector for all partitions from which on workers hand it to each other
+_SECONDS_TO_ANSWER = 5
 _SHARE = 0.3  # of a worker's memory for the orders that are multiplied at once; an exchange holds rows twice for a moment
 _NO_WARNING = {"distributed.admin.large-graph-warning-threshold": "1 PB"}  # slices of vectors are meant to travel with tasks
 
@@ -53,19 +57,36 @@ def active_client() -> Any:
         ) from None
 
 
+@contextmanager
+def cluster(address: str) -> Iterator[Any]:
+    """A client of the scheduler at this address or, with "local", of worker processes on the cores of this machine."""
+    if address == "local":
+        options = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
+        with LocalCluster(n_workers=CPU_COUNT, **options) as workers, Client(workers) as client:
+            yield client
+        return
+    try:
+        client = Client(address, timeout=_SECONDS_TO_ANSWER)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"no scheduler of Dask's answers at {address!r} within {_SECONDS_TO_ANSWER} s ({type(error).__name__}); start one with "
+            "`dask scheduler`, and workers with `dask worker`, or use 'local' for the cores of this machine"
+        ) from None
+    with client:
+        yield client
+
+
 def place(rows: Rows) -> "DaskRows":
     """Rows of any storage on the workers of the active client."""
     client = active_client()
-    threads = client.nthreads()
-    homes = [worker for worker in sorted(threads) for _ in range(threads[worker])][: rows.n]
-    if not homes:
+    count = min(sum(client.nthreads().values()), rows.n)
+    if count == 0:
         raise ValueError("the cluster has no worker yet; start some with `dask worker`, and wait: client.wait_for_workers(1)")
-    bounds = np.arange(len(homes) + 1) * rows.n // len(homes)
+    bounds = np.arange(count + 1) * rows.n // count
+    # Tasks are free to run anywhere: Dask leaves them where their rows are, and one that is tied to a worker waits for ever if that
+    # dies together with all others.
     with dask.config.set(_NO_WARNING):
-        parts = [
-            client.submit(_read, rows.reader(*ends), pure=False, workers=[home], allow_other_workers=True)
-            for home, *ends in zip(homes, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
-        ]
+        parts = client.map(_read, [rows.reader(int(low), int(high)) for low, high in pairwise(bounds)], pure=False)
     return DaskRows(client, parts, bounds, rows.d).with_intercept(rows.intercept)
 
 
@@ -76,11 +97,11 @@ def of_array(X: Any, name: str = "X") -> "DaskRows":
         raise ValueError(f"{name} has {X.ndim} dimensions; use an n x d array")
     blocks = client.compute([*X.rechunk({1: -1}).to_delayed().ravel()])
     parts = client.map(_rows_of, blocks, [name] * len(blocks), pure=False)
-    shapes = _gathered(client, client.map(_shape, parts, pure=False))
-    parts, sizes = zip(*[(part, n) for part, (n, _) in zip(parts, shapes, strict=True) if n], strict=True) if shapes else ((), ())
-    if not sizes or not shapes[0][1]:
+    shapes = np.array(_gathered(client, client.map(_shape, parts, pure=False)))
+    full = np.flatnonzero(shapes[:, 0])
+    if not full.size or not shapes[0, 1]:
         raise ValueError(f"{name} has shape {X.shape}; it needs at least one row and one column")
-    rows = DaskRows(client, list(parts), np.append(0, np.cumsum(sizes)), shapes[0][1])
+    rows = DaskRows(client, [parts[k] for k in full], np.append(0, np.cumsum(shapes[full, 0])), int(shapes[0, 1]))
     rows._asked("refuse_non_finite", name, rows.bounds[:-1].tolist())
     return rows
 
