@@ -330,6 +330,10 @@ class ArrangedDask:
 
     def ordered(self, v: Vector, out: Vector) -> None:
         rows, slices = self._rows, self._rows._slices(v)
+        if self._batch_size == rows.n:  # the Gram matrix itself
+            sums = rows._map(_sum_of_all, self._pieces, slices)
+            np.concatenate(rows._answers(rows._map(_along_all, self._pieces, [rows._before(sums)[1]] * len(sums))), out=out)
+            return
         before, everything = rows._before(rows._map(_sums, self._pieces, slices))
         answers = rows._answers(rows._map(_ordered, self._pieces, slices, before, [everything] * len(before)))
         np.concatenate(answers, out=out)
@@ -367,6 +371,16 @@ class _Piece:
         arranged = ArrangedMemory(self.rows, self.rows.A, self.scale, self.rows._everything, self.batch_size)
         arranged.batched(_own(members), _own(starts), _own(v), out)
         return out
+
+
+def _sum_of_all(piece: _Piece, v: Vector) -> Vector:
+    total: Vector = piece.rows.transposed(piece.scale * v)
+    return total
+
+
+def _along_all(piece: _Piece, everything: list[Vector]) -> Vector:
+    along: Vector = piece.scale * piece.rows.margins(_own(_sum(everything)))
+    return along
 
 
 def _sums(piece: _Piece, v: Vector) -> Vector:
@@ -431,21 +445,13 @@ def _cut(rows: MemoryRows, place_of: Positions, bounds: Positions) -> list[tuple
     sort = np.argsort(place_of)
     places = place_of[sort]
     cuts = np.searchsorted(places, bounds)
-    matrix = rows.matrix
-    if sp.issparse(matrix) and matrix.dtype == np.float64 and _is_single(matrix.data):
-        matrix = matrix.astype(np.float32)  # fewer bytes to send and to read
-    return [(matrix[sort[low:high]], places[low:high]) for low, high in pairwise(cuts)]
+    return list(zip(rows.cut(sort, cuts), [places[low:high] for low, high in pairwise(cuts)], strict=True))
 
 
 def _joined(rows: MemoryRows, pieces: list[tuple[Any, Positions]]) -> MemoryRows:
     """What all partitions sent, in order; `rows` are any, and say what they are like."""
-    matrices, places = zip(*pieces, strict=True)
-    return rows._kind(_own_matrix(_stacked(matrices)[np.argsort(np.concatenate(places))]))
-
-
-def _is_single(values: Vector) -> bool:
-    with np.errstate(over="ignore"):  # what float32 cannot hold is not equal to it
-        return bool(np.array_equal(values.astype(np.float32), values))
+    arrays, places = zip(*pieces, strict=True)
+    return rows.joined(list(arrays), np.argsort(np.concatenate(places)))
 
 
 def _stacked(matrices: Sequence[Any]) -> Any:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import pairwise
 from os import PathLike
 from typing import Any, Self
 
@@ -85,6 +86,15 @@ class MemoryRows(Rows):
 
     def take(self, rows: Integers) -> Self:
         return self._kind(self.matrix[rows])
+
+    def cut(self, order: Integers, bounds: Integers) -> list[Any]:
+        """All rows in this order, cut at these bounds, as arrays that travel well."""
+        X = self.matrix[order]
+        return [(X[low:high],) for low, high in pairwise(bounds)]
+
+    def joined(self, pieces: list[Any], order: Integers) -> Self:
+        """Rows like these, made of what `cut` made of some, one after the other and then in this order."""
+        return self._kind(np.concatenate([X for (X,) in pieces])[order])
 
     def reader(self, start: int, stop: int) -> Callable[[], Self]:
         return partial(self._kind, self.matrix[start:stop])
@@ -343,11 +353,40 @@ class SparseRows(MemoryRows):
         return float(lengths @ lengths) / max(float(lengths.sum()), 1.0)
 
     def in_order(self, order: Integers) -> "SparseRows | None":
-        if self.matrix.data.nbytes > _LARGEST_COPY:
-            return None
-        copy = tuple(np.empty_like(array) for array in self.stored)
+        return (
+            None
+            if self.matrix.data.nbytes > _LARGEST_COPY
+            else self._like(_csr(self._copied(order, (self.stored[1].dtype, self.stored[2].dtype)), self.shape))
+        )
+
+    def _copied(self, order: Integers, kinds: tuple[Any, Any]) -> Any:
+        """`stored` in this order and in these types of indices and values."""
+        indptr, indices, values = self.stored
+        copy = np.empty_like(indptr), np.empty(indices.size, kinds[0]), np.empty(values.size, kinds[1])
         kernels.gather(self.stored, order, True, *copy)
-        return self._like(_csr(copy, self.shape))
+        return copy
+
+    def cut(self, order: Integers, bounds: Integers) -> list[Any]:
+        _, indices, values = self.stored
+        kinds = np.uint32 if self.d < 2**31 else indices.dtype, np.float32 if self.fits_single else values.dtype
+        indptr, indices, values = self._copied(order, kinds)
+        ends = [(slice(low, high), slice(indptr[low], indptr[high])) for low, high in pairwise(bounds)]
+        lengths = np.diff(indptr)
+        return [(lengths[rows], indices[places], values[places]) for rows, places in ends]
+
+    def joined(self, pieces: list[Any], order: Integers) -> Self:
+        lengths, indices, values = map(np.concatenate, zip(*pieces, strict=True))
+        stored = np.append(0, np.cumsum(lengths)), indices, values
+        rows = SparseRows(_csr(stored, (lengths.size, self.d)))
+        return self._kind(_csr(rows._copied(order, (indices.dtype, values.dtype)), rows.shape))
+
+    @cached_property
+    def fits_single(self) -> bool:
+        """Whether float32 holds every entry exactly."""
+        values, block = self.matrix.data, 1 << 16
+        blocks = (values[start : start + block] for start in range(0, values.size, block))
+        with np.errstate(over="ignore"):  # what float32 cannot hold is not equal to it
+            return all(np.array_equal(part.astype(np.float32), part) for part in blocks)
 
     def _layout(self, state: Vector) -> Vector:
         return np.ascontiguousarray(state.T)
@@ -355,10 +394,7 @@ class SparseRows(MemoryRows):
     def _weighted(self, scale: Vector, tol: float) -> "WeightedMemory":
         """Copied into visiting order, in the smallest types that hold the entries exactly, unless that takes too much memory."""
         indptr, indices, values = self.stored
-        block = 1 << 16
-        blocks = (values[start : start + block] for start in range(0, values.size, block))
-        with np.errstate(over="ignore"):  # what float32 cannot hold is not equal to it
-            single = all(np.array_equal(part.astype(np.float32), part) for part in blocks)
+        single = self.fits_single
         kinds = np.dtype(np.uint16) if self.d <= 2**16 else indices.dtype, np.dtype(np.float32 if single else np.float64)
         copy = indptr.nbytes + values.size * sum(kind.itemsize for kind in kinds)
         held = 2 * (copy + self.n * _BYTES_A_ROW_AND_THREAD) + self.n * _BYTES_A_ROW_SHARED
