@@ -12,7 +12,7 @@ other rows sum to. A first pass over each partition, from nothing, leaves exactl
 at a time, travel between workers and not through the client.
 
 An order is an exchange: each partition sorts its rows by their place in the order and cuts them where the partitions of the order
-begin, and each of those joins and sorts what it is sent. Random orders are drawn on the client: they are those of rows in memory.
+begin, and each of those lays what it is sent at its place. Random orders are drawn on the client: they are those of rows in memory.
 Partitions of an order hold whole batches wherever there are as many batches as partitions, so that the products of batches (Ltil)
 stay inside of them; larger batches are multiplied one by one.
 """
@@ -281,7 +281,8 @@ class DaskRows(Rows):
         count = len(self.parts)
         cut = self._map(_cut, self.parts, self._slices(place_of), bounds)
         pieces = self._map(getitem, cut * count, np.repeat(np.arange(count), count).tolist())
-        joined = self._map(_joined, self.parts, [pieces[k * count : (k + 1) * count] for k in range(count)])
+        sent = [pieces[k * count : (k + 1) * count] for k in range(count)]
+        joined = self._map(_joined, self.parts, sent, bounds[:-1].tolist())
         return DaskRows(self.client, joined, bounds, self.d).with_intercept(self.intercept)
 
     def _weighted(self, scale: Vector, tol: float) -> "WeightedDask":
@@ -448,10 +449,10 @@ def _cut(rows: MemoryRows, place_of: Positions, bounds: Positions) -> list[tuple
     return list(zip(rows.cut(sort, cuts), [places[low:high] for low, high in pairwise(cuts)], strict=True))
 
 
-def _joined(rows: MemoryRows, pieces: list[tuple[Any, Positions]]) -> MemoryRows:
-    """What all partitions sent, in order; `rows` are any, and say what they are like."""
+def _joined(rows: MemoryRows, pieces: list[tuple[Any, Positions]], first: int) -> MemoryRows:
+    """What all partitions sent, each row at its place, where place `first` is the first here; `rows` are any, for their kind."""
     arrays, places = zip(*pieces, strict=True)
-    return rows.joined(list(arrays), np.argsort(np.concatenate(places)))
+    return rows.joined([tuple(map(_own, piece)) for piece in arrays], [here - first for here in places])
 
 
 def _stacked(matrices: Sequence[Any]) -> Any:

@@ -611,3 +611,15 @@ def gather(A: Any, order: Any, ahead: bool, new_indptr: Any, new_indices: Any, n
             new_indices[place], new_values[place] = indices[k], values[k]
             place += np.uint64(1)
     new_indptr[n] = place
+
+
+@jit()
+def scatter(lengths: Any, indices: Any, values: Any, places: Any, indptr: Any, new_indices: Any, new_values: Any) -> None:
+    """Lay sparse rows that lie one after the other at their places among others, for which `indptr` has the room."""
+    k = 0
+    for i in range(lengths.size):
+        start = indptr[places[i]]
+        for j in range(lengths[i]):
+            new_indices[start + j] = indices[k + j]
+            new_values[start + j] = values[k + j]
+        k += lengths[i]

@@ -92,9 +92,12 @@ class MemoryRows(Rows):
         X = self.matrix[order]
         return [(X[low:high],) for low, high in pairwise(bounds)]
 
-    def joined(self, pieces: list[Any], order: Integers) -> Self:
-        """Rows like these, made of what `cut` made of some, one after the other and then in this order."""
-        return self._kind(np.concatenate([X for (X,) in pieces])[order])
+    def joined(self, pieces: list[Any], places: list[Positions]) -> Self:
+        """Rows like these, made of what `cut` made of some, each at its place."""
+        X = np.empty((sum(one.size for one in places), self.d), dtype=self.matrix.dtype)
+        for (part,), here in zip(pieces, places, strict=True):
+            X[here] = part
+        return self._kind(X)
 
     def reader(self, start: int, stop: int) -> Callable[[], Self]:
         return partial(self._kind, self.matrix[start:stop])
@@ -374,11 +377,17 @@ class SparseRows(MemoryRows):
         lengths = np.diff(indptr)
         return [(lengths[rows], indices[places], values[places]) for rows, places in ends]
 
-    def joined(self, pieces: list[Any], order: Integers) -> Self:
-        lengths, indices, values = map(np.concatenate, zip(*pieces, strict=True))
-        stored = np.append(0, np.cumsum(lengths)), indices, values
-        rows = SparseRows(_csr(stored, (lengths.size, self.d)))
-        return self._kind(_csr(rows._copied(order, (indices.dtype, values.dtype)), rows.shape))
+    def joined(self, pieces: list[Any], places: list[Positions]) -> Self:
+        n = sum(one.size for one in places)
+        indptr = np.zeros(n + 1, dtype=np.int64)
+        for (lengths, *_), here in zip(pieces, places, strict=True):
+            indptr[1 + here] = lengths
+        np.cumsum(indptr, out=indptr)
+        kinds = [np.result_type(*column) for column in zip(*(piece[1:] for piece in pieces), strict=True)]
+        stored = indptr, *(np.empty(indptr[-1], kind) for kind in kinds)
+        for piece, here in zip(pieces, places, strict=True):
+            kernels.scatter(*piece, here, *stored)
+        return self._kind(_csr(stored, (n, self.d)))
 
     @cached_property
     def fits_single(self) -> bool:
