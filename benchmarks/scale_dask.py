@@ -114,25 +114,20 @@ def costs(n: int, d: int, row: int, repeats: int) -> dict[str, Any]:
 
 
 def model(repeats: int) -> dict[str, Any]:
-    """product = t_0 + p entries + c numbers, exchange = e entries, for the entries of a partition and the client's numbers."""
-    latency = float(costs(2_000, 10, 5, repeats)["product"])  # so few rows that nothing but messages takes time
+    """product = t_0 + p entries + c numbers and exchange = e_0 + e entries + r n, for the entries of a partition and the numbers
+    that the client sends and receives.
+    """
+    none = costs(2_000, 10, 5, repeats)  # so few rows that nothing but messages takes time
     fitted, checked = ([costs(*size, repeats) for size in sizes] for sizes in (FITTED, CHECKED))
-    priced = np.array([[one["entries"], one["numbers"]] for one in fitted], dtype=float)
-    taken = np.array([max(one["product"] - latency, 0.0) for one in fitted])
-    (entry, number), _ = nnls(priced / taken[:, None], np.ones(len(fitted)))  # relative errors count alike
-    moved = float(np.mean([one["exchange"] / one["entries"] for one in fitted]))
-    return {
-        "seconds_a_product": latency,
-        "seconds_an_entry_of_a_product": entry,
-        "seconds_a_number_of_the_client": number,
-        "seconds_an_entry_of_an_exchange": moved,
-        "product_said_over_measured": [
-            (latency + entry * one["entries"] + number * one["numbers"]) / one["product"] for one in checked
-        ],
-        "exchange_said_over_measured": [moved * one["entries"] / one["exchange"] for one in checked],
-        "fitted": fitted,
-        "checked": checked,
-    }
+    found: dict[str, Any] = {"fitted": fitted, "checked": checked}
+    for what, second in (("product", "numbers"), ("exchange", "n")):
+        priced = np.array([[one["entries"], one[second]] for one in fitted], dtype=float)
+        taken = np.array([max(one[what] - none[what], 1e-6) for one in fitted])
+        prices, _ = nnls(priced / taken[:, None], np.ones(len(fitted)))  # relative errors count alike
+        said = [none[what] + float(prices @ [one["entries"], one[second]]) for one in checked]
+        found[what] = {"seconds": none[what], "seconds_an_entry": prices[0], f"seconds_of_{second}": prices[1]}
+        found[what]["said_over_measured"] = [a / one[what] for a, one in zip(said, checked, strict=True)]
+    return found
 
 
 def main() -> None:
