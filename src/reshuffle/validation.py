@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.losses import Loss
-from reshuffle.rows import is_tensor
+from reshuffle.rows import is_dask, is_tensor
 from reshuffle.rows.structure import as_csr
 from reshuffle.tables import Columns, is_frame, table_of_frame
 from reshuffle.vectors import Vector
@@ -59,7 +59,9 @@ def unmasked(name: str, values: Any) -> Any:
 
 
 def in_host_memory(values: Any) -> Any:
-    """The same, where a tensor that NumPy cannot read becomes an array."""
+    """The same, where a tensor that NumPy cannot read, or an array that lies on a cluster, becomes one of NumPy's."""
+    if is_dask(values):
+        return np.asarray(values)
     return values.detach().cpu().numpy() if is_tensor(values) else values
 
 

@@ -13,6 +13,7 @@ from reshuffle.cli.options import (
     AsJson,
     Base,
     BatchSize,
+    Cluster,
     CodeFor,
     Device,
     Eps,
@@ -55,6 +56,7 @@ def constants(
     device: Device = AUTO,
     memory: Memory = None,
     jobs: Jobs = None,
+    cluster: Cluster = None,
     out: Annotated[Path | None, typer.Option(help="Journal of finished permutations; a stopped run goes on from it.")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A few sweeps and no order: L, bounds for all orders, an estimate.")
@@ -67,15 +69,18 @@ def constants(
 
     source = reading.Source(path, target, features, zero_based, strict, memory)
     check_device(device)
-    problem, _, scaling, _ = source.problem(loss, alpha, intercept, scale, orders=[order])
-    if quick:
-        console.show(reshuffle.quick_constants(problem, batch_size=batch_size, seed=seed), as_json, scaling=scaling.choice)
-        return
-    total = make_order(order, problem.n, seed).count or permutations
-    options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
-    options |= {"failure_probability": failure_probability, "device": device, "jobs": jobs, "out": out}
-    with console.progress("permutations", "count", total) as update, console.plain_warnings():
-        result = reshuffle.constants(problem, **options, callback=lambda _: update(advance=1))
+    with reading.on_cluster(cluster) as placed:
+        problem, _, scaling, _ = source.problem(loss, alpha, intercept, scale, orders=[order])
+        if quick:
+            console.show(
+                reshuffle.quick_constants(placed(problem), batch_size=batch_size, seed=seed), as_json, scaling=scaling.choice
+            )
+            return
+        total = make_order(order, problem.n, seed).count or permutations
+        options: dict[str, Any] = {"batch_size": batch_size, "order": order, "permutations": permutations, "seed": seed, "tol": tol}
+        options |= {"failure_probability": failure_probability, "device": device, "jobs": jobs, "out": out}
+        with console.progress("permutations", "count", total) as update, console.plain_warnings():
+            result = reshuffle.constants(placed(problem), **options, callback=lambda _: update(advance=1))
     console.show(result, as_json, scaling=scaling.choice)
     if result.permutations < result.requested:
         console.complain(f"interrupted after {result.permutations} of {result.requested} permutations; these are their constants")
@@ -188,6 +193,7 @@ def order(
     strict: Strict = False,
     device: Device = AUTO,
     memory: Memory = None,
+    cluster: Cluster = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A page to write, with all sizes drawn.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -203,17 +209,18 @@ def order(
         check_output(output)
         source.refuse(output, "output")
     passes = PASSES_A_FIT + PASSES_A_SCHEME * (len(scheme or ()) + len(smallest or ()) or 1)
-    problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale, device, passes, scheme or ())
-    asked: dict[str, Any] = {"batch_size": batch_size, "eps": eps, "measure": measure, "seed": seed}
-    asked |= {"schemes": scheme or (), "smallest": smallest or (), "within": within, "sweep": output is not None}
-    with console.progress("optimum", "stages") as update, console.plain_warnings():
-        result = shuffling(
-            problem,
-            data.name,
-            **asked,
-            source=source.words(scaling.kind),
-            stage=lambda name: update(description=name),
-        )
-        if output is not None:
-            result.save(output)
+    with reading.on_cluster(cluster) as placed:
+        problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale, device, passes, scheme or ())
+        asked: dict[str, Any] = {"batch_size": batch_size, "eps": eps, "measure": measure, "seed": seed}
+        asked |= {"schemes": scheme or (), "smallest": smallest or (), "within": within, "sweep": output is not None}
+        with console.progress("optimum", "stages") as update, console.plain_warnings():
+            result = shuffling(
+                placed(problem),
+                data.name,
+                **asked,
+                source=source.words(scaling.kind),
+                stage=lambda name: update(description=name),
+            )
+            if output is not None:
+                result.save(output)
     console.show(result, as_json)

@@ -112,6 +112,12 @@ Eps = Annotated[float | None, typer.Option(help="The gap f - min f to reach, in 
 PlanTol = Annotated[float, typer.Option(help="The gap to reach, relative to what there is to gain: f(best constant) - min f.")]
 FailureProbability = Annotated[float | None, typer.Option(help="Report upper bounds that hold except with this probability.")]
 Jobs = Annotated[int | None, typer.Option(help="Threads.  [default: all cores]")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        help="Keep the rows on a Dask cluster: the address of its scheduler, such as tcp://host:8786, or local.", show_default=False
+    ),
+]
 NamedDataset = Annotated[str, typer.Argument(help="A dataset that `reshuffle datasets` lists.", autocompletion=_one_of(_datasets))]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 PaperTarget = Annotated[

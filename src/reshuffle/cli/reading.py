@@ -1,6 +1,7 @@
 """From the words of a command line to data and a problem; what was chosen on the way is said."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -108,6 +109,22 @@ class Source:
         if chosen.device not in (None, devices.MEMORY):
             problem = problem.replace(device=chosen.device)
         return Posed(problem, data, scaling, positive)
+
+
+@contextmanager
+def on_cluster(address: str | None) -> Iterator[Callable[[Any], Any]]:
+    """A function that moves the rows of a problem to the workers of a Dask cluster, or leaves them where no address is named."""
+    if address is None:
+        yield lambda problem: problem
+        return
+    try:
+        from reshuffle.rows.dask import cluster
+    except ImportError:
+        raise ImportError("--cluster needs Dask: pip install 'reshuffle[dask]'") from None
+    with cluster(address) as client:
+        workers = len(client.nthreads())
+        console.say(f"cluster of {workers} worker{'s' * (workers != 1)}; dashboard: {client.dashboard_link}")
+        yield lambda problem: problem.replace(X=problem.rows.on_dask())
 
 
 def tell(scaling: Any) -> None:

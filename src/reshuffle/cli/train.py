@@ -16,6 +16,7 @@ from reshuffle.cli.options import (
     AsJson,
     Base,
     BatchSize,
+    Cluster,
     Device,
     Features,
     Intercept,
@@ -121,6 +122,7 @@ def fit(
     device: Device = AUTO,
     memory: Memory = None,
     jobs: Annotated[int, typer.Option(help="Threads for several classes or folds; -1 for all cores.")] = 1,
+    cluster: Cluster = None,
 ) -> None:
     """A linear model of a dataset, certified, as a file: a classifier or a regressor, as the labels or the loss ask."""
     import numpy as np
@@ -138,11 +140,13 @@ def fit(
     source = reading.Source(path, target, features, zero_based, strict, memory)
     source.refuse(out, "--out")
     weight = {"alpha": alpha} if alphas is None else {"alphas": reading.alphas(alphas, alpha)}
-    data = source.load()
-    loss = reading.loss_of(loss, data)
     options: dict[str, Any] = {**weight, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
-    with console.plain_warnings():
-        model = from_data.fit(data, loss, scale, n_jobs=jobs, verbose=int(console.verbose()), device=device, **options)
+    with reading.on_cluster(cluster):
+        data = source.load()
+        loss = reading.loss_of(loss, data)
+        options |= {"n_jobs": jobs, "verbose": int(console.verbose()), "on_dask": cluster is not None, "device": device}
+        with console.plain_warnings():
+            model = from_data.fit(data, loss, scale, **options)
     reading.tell(model.scaling_)
     if device == AUTO and model.device_ != MEMORY:
         console.say(f"device {model.device_}, where that is faster; --device says otherwise")

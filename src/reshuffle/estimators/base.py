@@ -24,7 +24,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from reshuffle.epoch import Epoch
 from reshuffle.losses import LOSSES, Loss, Task, get_loss
 from reshuffle.problem import Problem
-from reshuffle.rows import Rows, as_rows, devices, is_tensor
+from reshuffle.rows import Rows, as_rows, devices, is_dask, is_tensor
 from reshuffle.validation import in_host_memory, real, sound, unmasked, whole_number
 from reshuffle.vectors import Vector
 
@@ -116,9 +116,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return loss
 
     def _validated(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
-        X, y = sound(X), unmasked("y", in_host_memory(y))
-        if is_tensor(X):
-            X = as_rows(X)
+        X, y = _sound(X), unmasked("y", in_host_memory(y))
         if isinstance(X, Rows):
             check_consistent_length(np.empty(X.n), y)
             self._check_width(X, reset)
@@ -224,12 +222,11 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self)
-        if is_tensor(X):
-            X = as_rows(X)
+        X = _sound(X)
         if isinstance(X, Rows):
             self._check_width(X, reset=False)
         else:
-            X = validate_data(self, sound(X), reset=False, accept_sparse="csr", dtype="numeric")
+            X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
         with devices.memory_in_words():
             if self.device is not None and not devices.is_auto(self.device):  # to bring data there for one pass never pays
                 X = as_rows(X, device=self.device)
@@ -242,6 +239,11 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
                 product = safe_sparse_dot(X, self.coef_.T, dense_output=True)
         scores: Vector = product + self.intercept_
         return scores
+
+
+def _sound(X: Any) -> Any:
+    """X as scikit-learn can be shown it; tensors, and arrays of Dask's, which stay on the workers, as rows."""
+    return as_rows(X) if is_dask(X) or is_tensor(X) else sound(X)
 
 
 def counted_rows(X: Any, y: Any, sample_weight: Any) -> Given:

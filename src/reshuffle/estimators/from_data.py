@@ -24,10 +24,10 @@ from reshuffle.validation import refuse_merged
 Model = LinearClassifier | LinearRegressor
 
 
-def fit(data: Data, loss: str, scale: str = "none", **parameters: Any) -> Model:
+def fit(data: Data, loss: str, scale: str = "none", *, on_dask: bool = False, **parameters: Any) -> Model:
     """The estimator that the loss asks for, trained on data that was read from a file, with alpha chosen by cross-validation where
-    there are `alphas`. `columns_` says how a table became X, and `scaling_` how that was scaled: the certificate is that of the
-    scaled problem, the coefficients are in the units of the file.
+    there are `alphas`, and on the workers of Dask's active client if asked to. `columns_` says how a table became X, and `scaling_`
+    how that was scaled: the certificate is that of the scaled problem, the coefficients are in the units of the file.
     """
     choose, classes = "alphas" in parameters, get_loss(loss).task != "regression"
     kinds: Any = (CertifiedClassifier, CertifiedClassifierCV) if classes else (CertifiedRegressor, CertifiedRegressorCV)
@@ -35,7 +35,8 @@ def fit(data: Data, loss: str, scale: str = "none", **parameters: Any) -> Model:
     model._checked_loss()
     y = _labels(data)
     scaling = choose_scale(_problem_of(model, data.X, y) if scale == AUTO else data.X, scale)
-    model.fit(scaling.apply(data.X), _classes(y, data.name) if classes else y)
+    rows = scaling.apply(data.X)
+    model.fit(rows.on_dask() if on_dask else rows, _classes(y, data.name) if classes else y)
     for one in (model, model.best_estimator_) if choose else (model,):
         one.coef_, one.intercept_ = scaling.in_units(one.coef_, one.intercept_)
         one.scaling_ = scaling

@@ -14,7 +14,7 @@ Neither n x n matrix is formed, except where n is so small against the data that
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from reshuffle.vectors import Vector
 
 if TYPE_CHECKING:
+    from reshuffle.rows.dask import DaskRows
     from reshuffle.rows.memory import MemoryRows
 
 Integers = NDArray[np.integer[Any]]
@@ -80,6 +81,7 @@ class Rows(ABC):
     intercept: bool = False  #: whether every row has one more entry, a one
     place: str = "memory"  #: where the rows are worked with
     in_blocks: bool = False  #: whether many rows at once are worked with far faster than one row after the other
+    one_by_one: bool = True  #: whether visiting rows one after the other, in any order, costs about what a pass over them does
     bounds: Integers | None = None  #: where blocks of rows begin, n last; None where rows far apart are as near as neighbours
 
     @property
@@ -149,6 +151,20 @@ class Rows(ABC):
 
     def _part(self, rows: Integers) -> "MemoryRows":
         return self.take(rows).with_intercept(self.intercept)
+
+    def reader(self, start: int, stop: int) -> "Callable[[], MemoryRows]":
+        """A function that another process can be sent, and that makes these rows there: they travel with it. A storage that all
+        processes can read overrides this by one that reads.
+        """
+        return self.take(np.arange(start, stop)).reader(0, stop - start)
+
+    def on_dask(self) -> "DaskRows":
+        """The same rows on the workers of Dask's active client: each holds some of them, and products are computed there."""
+        try:
+            from reshuffle.rows.dask import place
+        except ImportError:
+            raise ImportError("on_dask() needs Dask: pip install 'reshuffle[dask]'") from None
+        return place(self)
 
     def update_hash(self, digest: Any) -> None:
         """Feed the rows, as they are stored, into a hash."""

@@ -3,11 +3,13 @@
 A pass costs what it costs over the CSR matrix, and a number more for each row: `kernels` says how.
 """
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from reshuffle.rows.base import Integers
 from reshuffle.rows.memory import SparseRows, hash_array
@@ -33,11 +35,9 @@ class CentredRows(SparseRows):
         """The rows of X, each with a one behind it."""
         return SparseRows(self.matrix).with_intercept(True)
 
-    def take(self, rows: Integers) -> "CentredRows":
-        return CentredRows(self.matrix[rows], self.centre)
-
-    def _like(self, matrix: Any) -> "CentredRows":
-        return CentredRows(matrix, self.centre).with_intercept(self.intercept)
+    @property
+    def _kind(self) -> Callable[[Any], "CentredRows"]:
+        return partial(CentredRows, centre=self.centre)
 
     def _held(self, x: Vector) -> Vector:
         w = x[..., : self.d]
@@ -65,8 +65,8 @@ class CentredRows(SparseRows):
     def sums_about(self, centre: Vector, half: Vector) -> Vector:
         return super().sums_about(centre + self.centre, half)
 
-    def standardised(self, centre: Vector | None, size: Vector) -> SparseRows:
-        return super().standardised(self.centre if centre is None else self.centre + centre, size)
+    def standardised(self, centre: Vector | None, size: Vector, full: NDArray[np.bool_] | None = None) -> SparseRows:
+        return super().standardised(self.centre if centre is None else self.centre + centre, size, full)
 
     def row_lengths(self) -> Vector:
         return np.sqrt(self.with_intercept(False).squared_norms())

@@ -20,6 +20,7 @@ import copy
 import hashlib
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -110,6 +111,12 @@ class DiskRows(Rows):
         rows = self._part(np.arange(self.n))
         rows.update_hash = self.update_hash  # type: ignore[method-assign]
         return rows
+
+    def reader(self, start: int, stop: int) -> Callable[[], MemoryRows]:
+        """The other process reads them itself, from a disk that it must see too; how much memory it has is its own business."""
+        there = copy.copy(self)
+        there.memory, there._listed = sys.maxsize, None
+        return partial(_between, there, start, stop)
 
     # --- in sequence
 
@@ -515,3 +522,7 @@ class ArrangedDisk:
         for (place, piece), low, high in zip(self.pieces(), cuts[:-1], cuts[1:], strict=True):
             own = slice(starts[low], starts[high])
             piece.batched(members[own] - place.start, starts[low : high + 1] - starts[low], v[own], out[own])
+
+
+def _between(rows: DiskRows, start: int, stop: int) -> MemoryRows:
+    return rows.take(np.arange(start, stop))

@@ -5,9 +5,10 @@ are sparse arrays that do not fit together (`structure`).
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import pairwise
 from os import PathLike
 from typing import Any, Self
 
@@ -75,8 +76,31 @@ class MemoryRows(Rows):
     def _everything(self) -> NDArray[np.int64]:
         return np.arange(self.n)
 
+    @property
+    def _kind(self) -> Callable[[Any], Self]:
+        """Makes rows like these of another matrix, as it could in another process."""
+        return type(self)
+
+    def _like(self, matrix: Any) -> Self:
+        return self._kind(matrix).with_intercept(self.intercept)
+
     def take(self, rows: Integers) -> Self:
-        return type(self)(self.matrix[rows])  # type: ignore[call-arg]
+        return self._kind(self.matrix[rows])
+
+    def cut(self, order: Integers, bounds: Integers) -> list[Any]:
+        """All rows in this order, cut at these bounds, as arrays that travel well."""
+        X = self.matrix[order]
+        return [(X[low:high],) for low, high in pairwise(bounds)]
+
+    def joined(self, pieces: list[Any], places: list[Positions]) -> Self:
+        """Rows like these, made of what `cut` made of some, each at its place."""
+        X = np.empty((sum(one.size for one in places), self.d), dtype=self.matrix.dtype)
+        for (part,), here in zip(pieces, places, strict=True):
+            X[here] = part
+        return self._kind(X)
+
+    def reader(self, start: int, stop: int) -> Callable[[], Self]:
+        return partial(self._kind, self.matrix[start:stop])
 
     def _held(self, x: Vector) -> Vector:
         """x, or several of them, as kernels hold it: itself, where they hold nothing else."""
@@ -94,19 +118,23 @@ class MemoryRows(Rows):
     def _room(self) -> Vector:
         return np.empty(self.dimension + self._behind)
 
-    def refuse_non_finite(self, name: str) -> None:
-        """NaN and infinity, with the row where the first of them stands."""
+    def refuse_non_finite(self, name: str, first: int = 0) -> None:
+        """NaN and infinity, with the row where the first of them stands; these are the rows from number `first` on."""
         values, block = self._values(), 1 << 20
         for start in range(0, values.size if values.dtype.kind == "f" else 0, block):
             finite = np.isfinite(values[start : start + block])
             if not finite.all():
                 place = start + int(np.argmin(finite))
-                where = f"row {self._row_of(place)} (counted from 0)"
+                where = f"row {first + self._row_of(place)} (counted from 0)"
                 raise ValueError(f"{name} holds {values[place]} in {where}; remove or fill NaN and infinity first")
 
     def sums_about(self, centre: Vector, half: Vector) -> Vector:
         """The sums of (a_ij - centre_j) / (2 half_j) and of its square, of every feature."""
         raise NotImplementedError
+
+    def stored_in_column(self) -> Integers:
+        """How many rows have a number stored for each feature."""
+        return np.full(self.d, self.n)
 
     def _values(self) -> Any:
         """Every stored number, one after the other."""
@@ -275,7 +303,7 @@ class SparseRows(MemoryRows):
     def sums_about(self, centre: Vector, half: Vector) -> Vector:
         indices, values = self.matrix.indices, self.matrix.data
         stored = (0.5 * values.astype(np.float64) - 0.5 * centre[indices]) / half[indices]
-        others, zero = self.n - np.bincount(indices, minlength=self.d), -0.5 * centre / half
+        others, zero = self.n - self.stored_in_column(), -0.5 * centre / half
         return np.array([np.bincount(indices, stored**k, self.d) + others * zero**k for k in (1, 2)])
 
     @property
@@ -289,13 +317,17 @@ class SparseRows(MemoryRows):
         unit = np.where(largest > 0.0, largest, 1.0)
         return largest * np.sqrt(np.bincount(rows, np.square(values / unit[rows]), self.n))
 
-    def standardised(self, centre: Vector | None, size: Vector) -> "SparseRows":
+    def stored_in_column(self) -> Integers:
+        return np.bincount(self.matrix.indices, minlength=self.d)
+
+    def standardised(self, centre: Vector | None, size: Vector, full: NDArray[np.bool_] | None = None) -> "SparseRows":
         """A column that is stored in full is centred where it lies. Of any other the mean is at most sqrt(n) standard deviations,
-        so that products with a centre which is taken away later lose nothing that matters to rounding.
+        so that products with a centre which is taken away later lose nothing that matters to rounding. Of rows that are part of
+        others, `full` says which columns are stored in full in all of those.
         """
         indices, values = self.matrix.indices, self.matrix.data
         c = np.zeros(self.d) if centre is None else centre
-        own = np.where(np.bincount(indices, minlength=self.d) == self.n, c, 0.0)
+        own = np.where(self.stored_in_column() == self.n if full is None else full, c, 0.0)
         scaled = (0.5 * values.astype(np.float64) - 0.5 * own[indices]) / (0.5 * size[indices])
         return self._filled(scaled, np.where(own == 0.0, c, 0.0) / size)
 
@@ -311,10 +343,6 @@ class SparseRows(MemoryRows):
         from reshuffle.rows.centred import CentredRows  # which is made of these
 
         return CentredRows(X, centre).with_intercept(self.intercept)
-
-    def _like(self, matrix: Any) -> "SparseRows":
-        """Rows of another matrix in all else like these."""
-        return type(self)(matrix).with_intercept(self.intercept)
 
     def widened(self, d: int) -> Any:
         if d <= self.d:
@@ -337,11 +365,48 @@ class SparseRows(MemoryRows):
         return float(lengths @ lengths) / max(float(lengths.sum()), 1.0)
 
     def in_order(self, order: Integers) -> "SparseRows | None":
-        if self.matrix.data.nbytes > _LARGEST_COPY:
-            return None
-        copy = tuple(np.empty_like(array) for array in self.stored)
+        return (
+            None
+            if self.matrix.data.nbytes > _LARGEST_COPY
+            else self._like(_csr(self._copied(order, (self.stored[1].dtype, self.stored[2].dtype)), self.shape))
+        )
+
+    def _copied(self, order: Integers, kinds: tuple[Any, Any]) -> Any:
+        """`stored` in this order and in these types of indices and values."""
+        indptr, indices, values = self.stored
+        copy = np.empty_like(indptr), np.empty(indices.size, kinds[0]), np.empty(values.size, kinds[1])
         kernels.gather(self.stored, order, True, *copy)
-        return self._like(_csr(copy, self.shape))
+        return copy
+
+    def cut(self, order: Integers, bounds: Integers) -> list[Any]:
+        _, indices, values = self.stored
+        kinds = np.uint32 if self.d < 2**31 else indices.dtype, np.float32 if self.fits_single else values.dtype
+        indptr, indices, values = self._copied(order, kinds)
+        ends = [(slice(low, high), slice(indptr[low], indptr[high])) for low, high in pairwise(bounds)]
+        lengths = np.diff(indptr)
+        return [(lengths[rows], indices[places], values[places]) for rows, places in ends]
+
+    def joined(self, pieces: list[Any], places: list[Positions]) -> Self:
+        n = sum(one.size for one in places)
+        indptr = np.zeros(n + 1, dtype=np.int64)
+        for (lengths, *_), here in zip(pieces, places, strict=True):
+            indptr[1 + here] = lengths
+        np.cumsum(indptr, out=indptr)
+        kinds = [np.result_type(*column) for column in zip(*(piece[1:] for piece in pieces), strict=True)]
+        stored = indptr, *(np.empty(indptr[-1], kind) for kind in kinds)
+        for piece, here in zip(pieces, places, strict=True):
+            lengths, *entries = piece
+            starts = np.concatenate(([0], np.cumsum(lengths)))
+            kernels.place((starts, *entries), np.arange(here.size), here, *stored)
+        return self._kind(_csr(stored, (n, self.d)))
+
+    @cached_property
+    def fits_single(self) -> bool:
+        """Whether float32 holds every entry exactly."""
+        values, block = self.matrix.data, 1 << 16
+        blocks = (values[start : start + block] for start in range(0, values.size, block))
+        with np.errstate(over="ignore"):  # what float32 cannot hold is not equal to it
+            return all(np.array_equal(part.astype(np.float32), part) for part in blocks)
 
     def _layout(self, state: Vector) -> Vector:
         return np.ascontiguousarray(state.T)
@@ -349,10 +414,7 @@ class SparseRows(MemoryRows):
     def _weighted(self, scale: Vector, tol: float) -> "WeightedMemory":
         """Copied into visiting order, in the smallest types that hold the entries exactly, unless that takes too much memory."""
         indptr, indices, values = self.stored
-        block = 1 << 16
-        blocks = (values[start : start + block] for start in range(0, values.size, block))
-        with np.errstate(over="ignore"):  # what float32 cannot hold is not equal to it
-            single = all(np.array_equal(part.astype(np.float32), part) for part in blocks)
+        single = self.fits_single
         kinds = np.dtype(np.uint16) if self.d <= 2**16 else indices.dtype, np.dtype(np.float32 if single else np.float64)
         copy = indptr.nbytes + values.size * sum(kind.itemsize for kind in kinds)
         held = 2 * (copy + self.n * _BYTES_A_ROW_AND_THREAD) + self.n * _BYTES_A_ROW_SHARED
@@ -411,7 +473,7 @@ class DenseRows(MemoryRows):
             out[place] = largest * np.sqrt(np.square(part / unit[:, None]).sum(axis=1))
         return out
 
-    def standardised(self, centre: Vector | None, size: Vector) -> "DenseRows":
+    def standardised(self, centre: Vector | None, size: Vector, full: NDArray[np.bool_] | None = None) -> "DenseRows":
         c = np.zeros(self.d) if centre is None else centre
         return self._made(lambda part, place: (0.5 * part - 0.5 * c) / (0.5 * size))
 

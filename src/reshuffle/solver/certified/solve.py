@@ -2,8 +2,8 @@
 
 Two methods, one measure of progress. With few features the Hessian is cheap, and subsampled Newton needs one to four passes over
 all rows. With many, SDCA comes first: on text it gains a digit a pass; where it stalls (heavy rows, strong correlations), Newton
-takes over from where it is. Few rows with many features are as good as few features: see `row_span`. Rows that are worked with in
-blocks, as on a GPU, have Newton steps alone: SDCA goes from row to row.
+takes over from where it is. Few rows with many features are as good as few features: see `row_span`. Rows that cannot be visited
+one by one at the price of a pass, as they lie on a GPU or on other machines, have Newton steps alone.
 """
 
 from collections.abc import Callable
@@ -75,7 +75,7 @@ def _solve(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> No
         progress.adopt(span.outside(inner.x), inner.dual, inner.history)
         warm = True
     few = problem.dimension <= min(few_features(problem), problem.n)
-    if not progress.finished and not problem.rows.in_blocks and (problem.smoothness is None or not few):
+    if not progress.finished and problem.rows.one_by_one and (problem.smoothness is None or not few):
         patience = tuning.PATIENCE_FEW if few else tuning.PATIENCE_MANY
         sdca(problem, progress, *_dual_start(problem, progress, warm), seed=seed, patience=patience)
         warm = True

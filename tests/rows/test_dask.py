@@ -1,0 +1,281 @@
+"""Rows on a Dask cluster, here two processes of this machine, give the numbers of rows in memory, whatever happens to workers."""
+
+import json
+import os
+import pickle
+import re
+import signal
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import reshuffle as rs
+from reshuffle import cli
+from reshuffle.rows import as_rows
+from reshuffle.rows.centred import CentredRows
+from reshuffle.solver.certified import solve
+
+distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'reshuffle[dask]'")
+import dask.array as da  # noqa: E402
+
+from reshuffle.rows import dask as dask_rows  # noqa: E402
+
+N, D = 90, 5
+EXACT = 1e-9
+
+
+def numbers(seed=0, n=N):
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random((n, D)) < 0.7, rng.standard_normal((n, D)) * [1.0, 2.0, 0.5, 1.0, 3.0] + 0.7, 0.0)
+
+
+CENTRE = np.array([0.3, -1.5, 0.0, 2.0, 1.0])
+KINDS = {
+    "bytes": lambda: as_rows((20.0 * numbers()).astype(np.int8)),
+    "csr": lambda: as_rows(sp.csr_array(numbers())),
+    "centred": lambda: CentredRows(sp.csr_array(numbers()), CENTRE),
+}
+
+
+def test_without_a_client_the_way_to_one_is_named():
+    """The first of these tests, as all others have a client."""
+    with pytest.raises(ValueError, match=r"no client of Dask's is active; start one around this: with dask\.distributed\.Client"):
+        as_rows(numbers()).on_dask()
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        distributed.Client(cluster) as active,
+    ):
+        yield active
+
+
+@pytest.fixture(params=KINDS)
+def both(request, client):
+    """The same rows on the cluster and in memory."""
+    rows = KINDS[request.param]()
+    return rows.on_dask(), rows
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_sums_over_rows(both, intercept):
+    ours, theirs = (rows.with_intercept(intercept) for rows in both)
+    rng = np.random.default_rng(1)
+    for fact in ("shape", "dimension", "entries", "nonzeros"):
+        assert getattr(ours, fact) == getattr(theirs, fact)
+    assert len({worker for (worker,) in ours.client.who_has(ours.parts).values()}) == 2  # a half for each
+    for name in ("squared_norms", "squared_column_norms", "column_ranges", "column_moments", "row_lengths", "hessian_cost", "gram"):
+        np.testing.assert_allclose(getattr(ours, name)(), getattr(theirs, name)(), rtol=EXACT, atol=1e-12, err_msg=name)
+    scattered, within = np.array([60, 3, 88, 3, 44, 45]), np.array([1, 2, 7])  # of both partitions, and of one
+    for chosen in (None, scattered, within):
+        x, u = rng.standard_normal(ours.dimension), rng.random(N if chosen is None else chosen.size)
+        for name, arguments in (
+            ("margins", (x,)),
+            ("transposed", (u,)),
+            ("curved_squares", (u,)),
+            ("hessian", (u,)),
+            ("rough_hessian", (u,)),
+        ):
+            found, expected = (getattr(rows, name)(*arguments, chosen) for rows in (ours, theirs))
+            if "hessian" in name:
+                found, expected = np.tril(found), np.tril(expected)
+            off = 1e-6 if "rough" in name else EXACT  # of the largest: a rough one may be in float32
+            np.testing.assert_allclose(found, expected, rtol=EXACT, atol=off * np.abs(expected).max(), err_msg=name)
+        for found, expected in zip(ours.curved_product(u, x, chosen), theirs.curved_product(u, x, chosen), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=EXACT, atol=1e-12)
+    np.testing.assert_array_equal(ours.take(scattered).csr().toarray(), theirs.take(scattered).csr().toarray())
+    order = rng.permutation(N)
+    np.testing.assert_allclose(ours.in_order(order).csr().toarray(), theirs.csr().toarray()[order], rtol=1e-12)
+    c = rng.standard_normal(ours.dimension)
+    arguments = order, rng.standard_normal(N), theirs.margins(c), float(c @ c)
+    np.testing.assert_allclose(ours.prefix_norms(*arguments), theirs.prefix_norms(*arguments), rtol=EXACT)
+
+
+def test_scaled_rows(client):
+    X = numbers()
+    X[:, 1] += 4.0  # stored for every row
+    X[:60, 2] = 1.0  # stored for every row of the first partition alone, and of the other for some
+    for A in (X, sp.csr_array(X)):
+        theirs = as_rows(A)
+        ours = theirs.on_dask()
+        for kind in ("std", "maxabs", "rows"):
+            scaled, expected = (rs.Scaling.learn(rows, kind).apply(rows) for rows in (ours, theirs))
+            assert isinstance(scaled, dask_rows.DaskRows)
+            np.testing.assert_allclose(scaled.csr().toarray(), expected.csr().toarray(), atol=1e-12)
+            order = np.random.default_rng(0).permutation(N)
+            np.testing.assert_allclose(scaled.in_order(order).csr().toarray(), expected.csr().toarray()[order], atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "centred"])
+def test_constants_are_those_of_rows_in_memory(client, kind):
+    """At batches of one row, some that end inside a worker's half, one that is torn in two, and all rows."""
+    rows, weights = KINDS[kind](), np.random.default_rng(1).random(N) + 0.5
+    weights[[4, 50]] = 0.0
+    problems = [rs.Problem(A, loss="unit", sample_weight=weights, fit_intercept=True) for A in (rows.on_dask(), rows)]
+    assert isinstance(problems[0].rows, dask_rows.DaskRows)
+    for options in ({}, {"batch_size": 7, "order": "ig"}, {"batch_size": 50}, {"batch_size": N - 2}):
+        ours, theirs = (rs.constants(problem, permutations=1, seed=3, **options) for problem in problems)
+        np.testing.assert_allclose(ours.hat, theirs.hat, rtol=EXACT, err_msg=str(options))
+        np.testing.assert_allclose(ours.til, theirs.til, rtol=EXACT, err_msg=str(options))
+        assert (ours.L, ours.nnz) == (pytest.approx(theirs.L, rel=EXACT), theirs.nnz)
+
+
+def test_products_of_many_partitions(client, monkeypatch):
+    """More of them than workers, and sums of three at a time, so that a scan has several levels."""
+    monkeypatch.setattr(dask_rows, "_FEW", 3)
+    monkeypatch.setattr(dask_rows, "_LARGE", 1)
+    rng, few = np.random.default_rng(4), as_rows(numbers(n=1))
+    theirs = as_rows(sp.csr_array(numbers(n=110)))
+    parts = [client.submit(dask_rows._read, theirs.reader(10 * k, 10 * (k + 1)), pure=False) for k in range(11)]
+    ours = dask_rows.DaskRows(client, parts, np.arange(0, 111, 10), D)
+    for b in (1, 23):
+        order, scale, v = rng.permutation(110), rng.random(110) + 0.5, rng.standard_normal(110)
+        products = []
+        for rows in (ours, theirs):
+            arranged, out, laid_out = rows._weighted(scale, 0.0).arrange(order, b), np.empty(110), np.empty(110)
+            laid_out[arranged.visit] = v
+            arranged.ordered(laid_out, out)
+            products.append(out[arranged.visit])
+        np.testing.assert_allclose(*products, rtol=EXACT, atol=1e-9)
+    u = rng.standard_normal(110)
+    np.testing.assert_allclose(ours.transposed(u), theirs.transposed(u), rtol=EXACT)
+    assert few.on_dask().margins(np.ones(D)) == pytest.approx(few.margins(np.ones(D)))
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    rng = np.random.default_rng(7)
+    X = sp.random_array((600, 12), density=0.5, rng=rng, format="csr")
+    return X, np.where(X @ rng.standard_normal(12) + 0.3 * rng.standard_normal(600) > 0.0, 1, -1)
+
+
+@pytest.mark.parametrize(("loss", "features", "tol"), [("logistic", 500, 1e-4), ("logistic", 5, 1e-4), ("hinge", 500, 0.1)])
+def test_a_fit_is_certified_by_newton_steps(client, labelled, loss, features, tol, monkeypatch):
+    """With few features, and with so many for a Hessian that rows in memory would be visited one by one."""
+    monkeypatch.setattr("reshuffle.solver.certified.tuning.FEW_FEATURES", features)
+    monkeypatch.setattr(dask_rows.DaskRows, "sdca_epoch", None)
+    monkeypatch.setattr("reshuffle.rows.Rows._blocks", None)  # nothing is done block by block in the client's memory
+    X, y = labelled
+    problem, same = (rs.Problem(A, y, loss=loss, alpha=1e-3, fit_intercept=True) for A in (as_rows(X).on_dask(), X))
+    found, least = solve(problem, tol=tol), solve(same, tol=1e-8)
+    assert found.relative_gap <= tol
+    assert -1e-12 <= found.f - least.f <= found.gap
+    assert same.objective(found.x) == pytest.approx(found.f, rel=1e-12)
+
+
+def test_the_discrepancy_of_an_order_is_that_of_rows_in_memory(client, labelled):
+    X, y = labelled
+    problem, same = (rs.Problem(A, y, alpha=1e-2, fit_intercept=True) for A in (as_rows(X).on_dask(), X))
+    x = solve(same, tol=1e-8).x
+    for order in ("rr", "ig"):
+        ours, theirs = (rs.orders.discrepancy(each, order, batch_size=4, x=x) for each in (problem, same))
+        assert ours == pytest.approx(theirs, rel=EXACT)
+
+
+def test_arrays_of_dask_are_used_where_they_lie(client, labelled):
+    X, y = labelled
+    kinds = y + (X[:, [0]].toarray().ravel() > 0.6)  # several classes
+    dense, labels = da.from_array(X.toarray(), chunks=(250, 5)), da.from_array(kinds, chunks=100)
+    sparse = dense.rechunk({1: -1}).map_blocks(sp.csr_array)
+    theirs = rs.constants(rs.Problem(X, kinds == 1, alpha=1e-2), permutations=1)
+    for A in (dense, sparse):
+        problem = rs.Problem(A, labels == 1, alpha=1e-2)
+        assert problem.rows.edges.tolist() == [0, 250, 500, 600]
+        assert rs.constants(problem, permutations=1).hat == pytest.approx(theirs.hat, rel=EXACT)
+    model, same = (
+        rs.CertifiedClassifier(alpha=1e-2, tol=1e-4, random_state=0).fit(rows, given, np.arange(600) % 3)
+        for rows, given in ((sparse, labels), (X, kinds))
+    )
+    assert model.relative_gap_.size == model.classes_.size > 2
+    assert model.relative_gap_.max() <= 1e-4
+    np.testing.assert_allclose(model.coef_, same.coef_, atol=2e-2 * np.abs(same.coef_).max())
+    np.testing.assert_allclose(model.decision_function(sparse), model.decision_function(X), rtol=EXACT, atol=1e-9)
+
+
+def test_rows_of_an_array_are_looked_at(client):
+    bad = numbers()
+    bad[70, 2] = np.nan
+    with pytest.raises(ValueError, match=r"X holds nan in row 70 \(counted from 0\)"):
+        rs.Problem(da.from_array(bad, chunks=(30, D)), loss="unit")
+    with pytest.raises(ValueError, match="X has 1 dimensions"):
+        rs.Problem(da.ones(5), loss="unit")
+    with pytest.raises(ValueError, match=r"needs at least one row"):
+        rs.Problem(da.ones((0, 3)), loss="unit")
+
+
+def command(monkeypatch, capsys, *arguments, status=0):
+    monkeypatch.setattr(sys, "argv", ["reshuffle", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    out, err = capsys.readouterr()
+    assert stop.value.code == status, err
+    return out, err
+
+
+def test_commands_keep_rows_on_a_cluster(client, tmp_path, monkeypatch, capsys):
+    at = "--cluster", client.scheduler.address
+    out, err = command(monkeypatch, capsys, "constants", "iris", "--batch-size", 4, "--permutations", 2, "--json", *at)
+    assert err.startswith("reshuffle: cluster of 2 workers; dashboard: http://")
+    expected = rs.constants(rs.load("iris").X, batch_size=4, permutations=2)
+    assert json.loads(out)["lhat_mean"] == pytest.approx(expected.lhat_mean, rel=EXACT)
+    files = tmp_path / "ours.json", tmp_path / "theirs.json"
+    for file, where in zip(files, (at, ()), strict=True):
+        assert "certified relative gap" in command(monkeypatch, capsys, "fit", "breast_cancer", "--out", file, *where)[0]
+    ours, theirs = (rs.models.load(file).coef_ for file in files)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)  # few features: the same Newton steps
+    tables = [
+        command(monkeypatch, capsys, "order", "breast_cancer", "--scheme", "file", "--no-measure", *where)[0] for where in (at, ())
+    ]
+    assert tables[0] == tables[1]
+
+
+def test_a_scheduler_that_is_not_there_is_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(dask_rows, "_SECONDS_TO_ANSWER", 1)
+    _, err = command(monkeypatch, capsys, "constants", "no such file", "--cluster", "tcp://127.0.0.1:1", status=2)
+    assert re.fullmatch(r"reshuffle: no scheduler of Dask's answers at 'tcp://127.0.0.1:1' within 1 s .*or use 'local'.*\n", err)
+
+
+def test_a_worker_that_is_killed_costs_time_and_no_result(client, labelled, monkeypatch):
+    """By SIGKILL, while products of an order are computed, and once more while a Newton step is."""
+    X, y = labelled
+    problem, same = (rs.Problem(A, y, alpha=1e-3) for A in (as_rows(X).on_dask(), X))
+    wait, calls, killed = dask_rows._gathered, [], []
+
+    def killing(active, futures):
+        calls.append(futures)
+        if len(calls) in doomed:
+            pids = active.run(os.getpid)
+            killed.append(pids[min(pids)])
+            os.kill(killed[-1], signal.SIGKILL)
+        return wait(active, futures)
+
+    monkeypatch.setattr(dask_rows, "_gathered", killing)
+    doomed = (25,)
+    ours = rs.constants(problem, permutations=2, batch_size=7, jobs=1, tol=1e-8)
+    assert len(calls) > 30
+    assert len(killed) == 1
+    np.testing.assert_allclose(ours.hat, rs.constants(same, permutations=2, batch_size=7, tol=1e-8).hat, rtol=EXACT)
+    client.wait_for_workers(2, timeout=60)
+    calls.clear()
+    doomed = (8,)
+    found = solve(problem, tol=1e-6)
+    assert len(killed) == 2
+    assert found.relative_gap <= 1e-6
+    assert found.f == pytest.approx(solve(same, tol=1e-6).f, rel=EXACT)
+    client.wait_for_workers(2, timeout=60)
+
+
+def test_workers_read_a_store_by_themselves(client, tmp_path):
+    X, y = numbers(), np.where(numbers()[:, 0] > 0.5, 1.0, -1.0)
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    rs.build_store(tmp_path / "a.store", [tmp_path / "data.npz"])
+    stored = rs.open(tmp_path / "a.store")
+    placed = stored.on_dask()
+    assert sum(len(pickle.dumps(stored.reader(0, N))) for _ in range(2)) < 20_000  # paths, and no rows
+    np.testing.assert_allclose(placed.margins(np.arange(D)), X @ np.arange(D), rtol=1e-12)
+    own, theirs = (rs.constants(rs.Problem(rows, loss="unit"), batch_size=4, permutations=2) for rows in (placed, X))
+    np.testing.assert_allclose(own.lhat, theirs.lhat, rtol=EXACT)
