@@ -271,6 +271,7 @@ CELLS = st.one_of(
 
 @given(st.lists(st.tuples(CELLS, CELLS), min_size=3, max_size=8))
 @example([("0.0", "0.0"), ("0.0", "8.988465674311579e+307"), ("0.0", "8.98846567431158e+307")])  # whose sum overflows
+@example([("0.0", "1.7976931348623157e+308")] * 3)  # as the sum of their thirds does
 @settings(max_examples=40)
 def test_numbers_are_the_same_read_at_once_or_cell_by_cell(tmp_path_factory, rows):
     path = write(

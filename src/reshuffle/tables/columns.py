@@ -43,8 +43,8 @@ class Numbers:
         known = values[~absent]
         with np.errstate(over="ignore"):
             mean = known.mean()
-        if np.isinf(mean):  # their sum overflows; shares of it do not
-            mean = (known / known.size).sum()
+            if np.isinf(mean):  # their sum overflows; that of shares does by rounding at most
+                mean = np.clip((known / known.size).sum(), known.min(), known.max())
         return cls(name, float(mean), bool(absent.any()))
 
     def encode(self, column: Column, place: Place) -> tuple[list[Vector], int]:
