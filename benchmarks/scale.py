@@ -8,6 +8,7 @@ build_over_parse       time to build a store of svmlight text over the time to p
 permutation_over_pair  one uniformly random permutation to 1e-4, its scatter included, over one A x and one A'v, all on the store
 disk_over_memory       the same work on a store that is not allowed to be held in memory over that on the data in memory, the
                        system's cache being warm: a certified fit to 1e-3, and one permutation
+dask_speedup, dask_over_threads  of `scale_dask.py`
 growth_exponent        by which power of the entries the time of one permutation grows, from an eighth of the store to all of it
 
 The data is sparse, 39 entries a row of one million features: features by Zipf's law, values and row norms heavy-tailed, labels of
@@ -249,7 +250,14 @@ def building(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
     return {"build_over_parse": round(found["build"] / found["parse"], 3)}
 
 
-PARTS = (on_disk, growth, against_memory, building)
+def cluster(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Workers of Dask's on this machine: see `scale_dask.py`."""
+    words = [sys.executable, str(Path(__file__).with_name("scale_dask.py"))]
+    found = json.loads(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    return {key: found[key] for key in ("dask_speedup", "dask_over_threads")} | {"cluster": found["datasets"]}
+
+
+PARTS = (on_disk, growth, against_memory, building, cluster)
 
 
 def main() -> None:
