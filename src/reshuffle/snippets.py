@@ -119,14 +119,14 @@ def _for_sklearn(read: str, advice: "Advice", *, loss: str, alpha: float, fit_in
     arguments = ", ".join(f"{key}={json.dumps(value)}" for key, value in named.items())
     scaler = _SCALERS.get(scale)
     scalers = f"from sklearn.preprocessing import {scaler}\n" if scaler else ""
-    sparse = "with_mean=not hasattr(X, 'nnz')" if scale == "std" else ""
-    pipeline = f"{scaler}({sparse}), " if scaler else ""
+    filled = 'X = X.toarray() if hasattr(X, "toarray") else X  # centred columns are not sparse\n' if scale == "std" else ""
+    pipeline = f"{scaler}(), " if scaler else ""
     return f"""import numpy as np
 import reshuffle as rs
 from sklearn.linear_model import {name}
 from sklearn.pipeline import make_pipeline
 {scalers}
-{read}sgd = {name}(
+{read}{filled}sgd = {name}(
     {arguments}, alpha={alpha!r}, fit_intercept={fit_intercept},
     learning_rate="constant", eta0={setting.step_size!r}, max_iter={setting.epochs}, tol=None, random_state={advice.seed},
 )

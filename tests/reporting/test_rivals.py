@@ -79,6 +79,15 @@ def test_scikit_learn_gets_the_columns_scaled_and_not_centred_where_they_are_spa
     np.testing.assert_allclose(peer.gaps[-1], f - optimum.f, rtol=1e-6)
 
 
+def test_indices_that_scikit_learn_does_not_take_are_made_smaller():
+    problem = problem_of(sparse=True)
+    wide = problem.X.copy()
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    peers = [rs.report(problem.replace(X=X), tol=1e-2).rivals[-1] for X in (wide, problem.X)]
+    assert peers[0].gaps == pytest.approx(peers[1].gaps, rel=1e-9)
+    assert wide.indices.dtype == np.int64
+
+
 def test_a_loss_that_scikit_learn_has_not_leaves_it_out():
     report = rs.report(problem_of(n=40).replace(loss="smoothed_hinge"), tol=0.05)
     assert [rival.name for rival in report.rivals] == ["the advice", "the textbook step", "full gradient descent"]

@@ -6,8 +6,10 @@ import time
 import warnings
 from dataclasses import dataclass
 from math import inf, isfinite
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from reshuffle.advising import Advice
 from reshuffle.optimum import Optimum
@@ -43,7 +45,7 @@ def _trained(name: str, problem: Problem, optimum: Optimum, way: tuple[str, int,
 
 
 def _in_sklearn(problem: Problem, optimum: Optimum, advice: Advice) -> Rival | None:
-    """None where it does not know the loss."""
+    """None where it does not know the loss, or does not take the data."""
     from sklearn import linear_model
 
     try:
@@ -54,7 +56,7 @@ def _in_sklearn(problem: Problem, optimum: Optimum, advice: Advice) -> Rival | N
     model = getattr(linear_model, estimator)(
         **arguments, alpha=problem.alpha, fit_intercept=problem.fit_intercept, random_state=orders
     )
-    X, gaps, seconds = problem.rows.take(np.arange(problem.n)).matrix, [], []
+    X, gaps, seconds = _for_sklearn(problem.rows.take(np.arange(problem.n)).matrix), [], []
     known = {"classes": np.unique(problem.labels)} if estimator == "SGDClassifier" else {}
     margins = model.decision_function if known else model.predict
     with warnings.catch_warnings():
@@ -63,13 +65,22 @@ def _in_sklearn(problem: Problem, optimum: Optimum, advice: Advice) -> Rival | N
             began = time.thread_time()
             try:
                 model.partial_fit(X, problem.labels, **known, sample_weight=problem.sample_weight)
-            except ValueError:  # it left the finite numbers
-                break
+            except ValueError as error:
+                if "overflow" in str(error):  # it left the finite numbers
+                    break
+                return None  # it does not take such data
             seconds.append(time.thread_time() - began)
             x = np.zeros(problem.dimension)
             x[: problem.d] = model.coef_.ravel()
             gaps.append(problem.objective_at(margins(X), x) - optimum.f)  # an intercept has no part in the alpha term
     return _rival(f"{estimator} as it comes", gaps + [inf] * (advice.epochs - len(gaps)), seconds)
+
+
+def _for_sklearn(X: Any) -> Any:
+    """With the only kind of indices that its SGD takes, where they are large enough."""
+    if sp.issparse(X) and X.nnz < 2**31:
+        X.indices, X.indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)
+    return X
 
 
 def _rival(name: str, gaps: list[float], seconds: list[float]) -> Rival:

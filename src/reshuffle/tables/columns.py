@@ -263,6 +263,8 @@ def _sparse(n: int, d: int, encoded: Encoded) -> Any:
         rows = np.flatnonzero(values >= 0 if words else values)
         entries.append((rows, k + (values[rows] if words else np.zeros_like(rows)), np.ones(rows.size) if words else values[rows]))
     rows, columns, values = (np.concatenate(part) for part in zip(*entries, strict=True))
+    if max(n, d, rows.size) < 2**31:  # half as large, and all that some libraries take
+        rows, columns = rows.astype(np.int32), columns.astype(np.int32)
     return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=(n, d)))
 
 
