@@ -12,7 +12,7 @@ import reshuffle as rs
 from reshuffle.duality import lower_bound, rounding
 from reshuffle.losses import LOSSES, get_loss
 from reshuffle.solver.certified import baseline, solve
-from reshuffle.solver.certified.newton import batch_sizes, sample_by_curvature
+from reshuffle.solver.certified.newton import Batch, Losses, batch_sizes, sample_by_curvature
 from reshuffle.solver.certified.progress import Progress
 from reshuffle.solver.certified.row_span import RowSpan
 from reshuffle.solver.certified.sdca import passes_to_go, sdca
@@ -336,3 +336,25 @@ def test_duals_are_moved_to_the_nearest_that_is_allowed(name):
     p = problem(name, weighted=True)
     u = np.random.default_rng(0).uniform(-3, 3, p.n)
     np.testing.assert_array_equal(p.in_dual_domain(u), np.clip(u, *p.dual_bounds))
+
+
+def test_a_step_that_takes_long_with_the_diagonal_goes_on_with_a_hessian():
+    """More features than are factorised at once, along directions that no diagonal sees."""
+    rng = np.random.default_rng(0)
+    n, d = 1500, 520
+    X = rng.standard_normal((n, d)) @ (rng.standard_normal((d, d)) * np.logspace(0, -3, d))
+    y = np.where(X[:, 0] + 0.3 * np.abs(X[:, 0]).mean() * rng.standard_normal(n) > 0, 1.0, -1.0)
+    p = rs.Problem(X, y, alpha=1e-6)
+    curvatures, gradient = rng.random(n), rng.standard_normal(d)
+    batch = Batch(p, None, Losses(p, None), p.n)
+    assert not batch.factored
+    worth = batch._cost
+    products = []
+    plain = batch.product
+    batch.product = lambda c, v: products.append(1) or plain(c, v)
+    s, along = batch.direction(gradient, curvatures, lambda residual, s, share: share < 1e-16)
+    assert batch.factored
+    assert worth <= len(products) <= worth + 10  # the factor of all rows leaves next to nothing to do
+    H = X.T @ (curvatures[:, None] * X) / n + 1e-6 * np.eye(d)
+    np.testing.assert_allclose(H @ s, -gradient, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(along, X @ s, rtol=1e-6, atol=1e-6 * np.abs(along).max())

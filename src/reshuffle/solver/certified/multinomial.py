@@ -132,7 +132,7 @@ class JointBatch(Batch):
         return along, self.gradient(self.losses.bent(curvatures, along), p)
 
     def preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
-        weights = np.maximum(self.losses.weights, TINY)
+        self._single.factored, weights = self.factored, np.maximum(self.losses.weights, TINY)
         own = [self._single.preconditioner(weighted * (1.0 - weighted / weights)) for weighted in self._joint.split(curvatures)]
         return lambda r: np.concatenate([part(one) for part, one in zip(own, self._joint.split(r), strict=True)])
 

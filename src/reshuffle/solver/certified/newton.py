@@ -4,11 +4,13 @@ the sum of the models is least.
 A small random batch comes first; when steps on it gain little, a batch four times larger takes over, and only the last few steps
 see all rows. The linear system of a step is solved by conjugate gradients, with few features preconditioned by the Hessian of as
 many rows as cost about as much as a few passes (all of them on sparse data, which leaves one iteration to do), else by its
-diagonal; a Hessian is kept for the next steps on a batch as long as it will do. The models' slopes at the new point are the dual
-values of the certificate: they make it tight.
+diagonal, until that has taken as many iterations as a Hessian costs. It is kept for the next steps on a batch while it will do.
+The models' slopes at the new point are the dual values of the certificate: they make it tight.
 """
 
 from collections.abc import Callable
+from functools import cached_property
+from math import inf
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -127,6 +129,7 @@ class Batch:
     def __init__(self, problem: Problem, rows: Chosen, losses: Losses, limit: int) -> None:
         self.problem, self.rows, self.losses, self._limit = problem, rows, losses, limit
         self._held: Callable[[Vector], Vector] | None = None
+        self.factored = problem.dimension <= few_features(problem)  #: whether a Hessian preconditions, and not its diagonal
         self.size = losses.weights.size
         self.alpha = np.full(problem.dimension, problem.alpha)
         self.alpha[problem.d :] = 0.0
@@ -151,13 +154,15 @@ class Batch:
     ) -> tuple[Vector, Vector]:
         """Where the models' sum is least, s, and A s: conjugate gradients until enough(residual, s, share) says so."""
         s, along, residual = np.zeros(gradient.size), np.zeros(curvatures.size), -gradient
-        held = self._held
+        held, worth = self._held, inf if self.factored or self.problem.dimension > tuning.MOST_FEATURES else self._cost
         precondition = held or self._fresh(curvatures)
         towards = precondition(residual)
         p, size = towards, float(dot(residual, towards))
         first = size
         for iteration in range(tuning.CG_ITERATIONS):
-            if held is not None and iteration == tuning.KEEP_WITHIN:  # that is not few: go on with another
+            late = not self.factored and iteration >= worth  # so long has it taken with the diagonal
+            if late or (held is not None and iteration == tuning.KEEP_WITHIN):  # that is not few: go on with another
+                self.factored = self.factored or late
                 held, precondition = None, self._fresh(curvatures)
                 p = precondition(residual)
                 size, first = float(dot(residual, p)), float(dot(gradient, precondition(gradient)))
@@ -184,12 +189,19 @@ class Batch:
 
     def _fresh(self, curvatures: Vector) -> Callable[[Vector], Vector]:
         fresh = self.preconditioner(curvatures)
-        self._held = fresh if self.problem.dimension <= few_features(self.problem) else None  # a diagonal is formed in no time
+        self._held = fresh if self.factored else None  # a diagonal is formed in no time
         return fresh
+
+    @cached_property
+    def _cost(self) -> float:
+        """Products with the Hessian that take as long as to form and to factorise it, of as many rows as are taken for that."""
+        rows, d = self.problem.rows, self.problem.dimension
+        forming = rows.hessian_cost() * min(self._limit / self.problem.n, 1.0)
+        return 0.5 * (forming + d**3 / (3.0 * tuning.FACTOR_SPEED * max(rows.entries, 1)))
 
     def preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
         """Nearly the inverse of that Hessian."""
-        if self.alpha.size > few_features(self.problem):
+        if not self.factored:
             diagonal = self.problem.rows.curved_squares(curvatures, self.rows) / self.size + self.alpha
             diagonal[diagonal <= 0.0] = 1.0
             return lambda r: r / diagonal

@@ -11,6 +11,8 @@ are, of 23; chance moves the ratio of one problem by up to 0.07. [no effect] mea
 
 FEW_FEATURES = 500  #: features up to which a Hessian is formed and factorised [1.28, 1.56; 4 problems]
 FEW_FEATURES_IN_BLOCKS = 4096  #: the same where rows are worked with in blocks, on a GPU [not tried]
+MOST_FEATURES = 3000  #: features up to which that is done once a step has taken as long without it
+FACTOR_SPEED = 10.0  #: operations of a factorisation in the time of one of a compiled loop over the data
 FEW_ROWS = 200  #: rows up to which, with more features, a problem is solved in the span of its rows [0.92, 0.96; 2 problems]
 SMALL = 4096  #: numbers in the data up to which steps go on until rounding ends them [0.74, 0.94; 3 problems]
 PATIENCE_FEW = 3.0  #: SDCA passes still to go at which subsampled Newton takes over, with few features [1.00, 1.13; 1 problem]
