@@ -1,6 +1,7 @@
 """Named datasets: found, added, fetched. Downloads run against a server of this test, with everything that can go wrong."""
 
 import bz2
+import gc
 import hashlib
 import io
 import os
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import warnings
 import zipfile
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -59,6 +61,9 @@ def server():
     yield f"http://127.0.0.1:{httpd.server_address[1]}", files
     httpd.shutdown()
     httpd.server_close()
+    with warnings.catch_warnings():  # here, and not in whatever test comes later
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def tiny(url, **changes):
