@@ -187,3 +187,9 @@ def test_what_would_not_fit_into_memory_is_refused_before_it_is_read(tmp_path, m
     pd.DataFrame({"a": np.zeros(3_000_000), "b": 1}).to_parquet(tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"t\.parquet holds 3000000 x 2 cells, which would take 48 MB"):
         rs.load(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("source", [[], (), {}])
+def test_nothing_to_read_is_refused(source):
+    with pytest.raises(ValueError, match=r"names nothing to read; name a file"):
+        rs.load(source)

@@ -98,6 +98,8 @@ def load(
     memory : stores: bytes that algorithms may take, or words such as "2GiB"; half of what is free if not given.
     """
     sources = [source] if isinstance(source, str | Path) else list(source)
+    if not sources:
+        raise ValueError(f"source={source!r} names nothing to read; name a file, a folder, a pattern or a dataset")
     if is_store(sources[0]):
         return _of_store(sources, memory, target=target, n_features=n_features, zero_based=zero_based)
     if memory is not None:

@@ -286,7 +286,7 @@ def _read_arrow(paths: list[Place], what: str, **options: Any) -> Table:
         index = [name for name in table.column_names if _INDEX.fullmatch(name)]
         if index:
             notes = [f"left out {listed(index)}, which is the index of a frame"]
-        table = table.drop_columns(index)
+        table = table.select([k for k, name in enumerate(table.column_names) if name not in index])  # names may repeat
         if tables:
             _same_columns(paths[0], tables[0].column_names, path, table.column_names)
             table = table.select(tables[0].column_names)
