@@ -99,3 +99,11 @@ def test_a_terminal_gets_the_text_of_a_pipe_in_colours():
 def test_shells_complete_commands_and_names(line, offered):
     place = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
     assert run(_RESHUFFLE_COMPLETE="complete_bash", **place)[0].split() == offered
+
+
+@pytest.mark.parametrize("words", [["order", "--scheme"], ["run", "--order"], ["constants", "--order"]])
+def test_the_name_of_an_order_is_refused_before_the_data_is_looked_for(words):
+    command, option = words
+    said = run(command, "nowhere.csv", option, "bufer:10", status=2)[1]
+    assert "order='bufer:10' is not known" in said
+    assert "nowhere.csv" not in said

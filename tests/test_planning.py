@@ -1,6 +1,7 @@
 """The plan: its numbers are those of constants and theory, its recommendation follows from them, its warnings from the data."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -167,6 +168,10 @@ def test_it_says_what_the_order_of_the_file_and_a_buffer_are_worth():
     smallest = rs.orders.smallest(problem, "buffer", batch_size=best.batch_size, optimum=optimum, measure=False)
     assert plan.smallest_buffer == smallest.parameter > 1
     assert f"buffer       one of {smallest.parameter} rows is promised at most 10 % more epochs than a random order" in str(plan)
+    gap = plan.advice.in_random_order.gap
+    for file, none in ((1.5 * gap, True), (3.0 * gap, False)):  # what runs deny is not promised beside them
+        here = replace(plan, smallest_buffer=1, advice=replace(plan.advice, gap_in_file_order=file))
+        assert ("none is needed" in str(here)) == none
     assert plan.advice.gap_in_file_order > 5 * plan.advice.in_random_order.gap
     assert "times the gap of a random order: shuffle" in str(plan)
     kinked = rs.plan(problem.take(np.arange(0, 3000, 30)).replace(loss="hinge", alpha=0.0), eps=0.1, permutations=1)

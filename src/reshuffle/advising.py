@@ -173,9 +173,14 @@ def advise(problem: Problem, optimum: Optimum, eps: float, *, seed: int) -> Advi
     )
 
 
+def sample_of(problem: Problem, rows: int, seed: int) -> Problem:
+    """So many of its rows, drawn at random, as they lie."""
+    return problem.take(np.sort(permutation(problem.n, seed, 0, Stream.SAMPLE_OF_ROWS)[:rows]))
+
+
 def _on_sample(problem: Problem, tol: float, seed: int) -> _Raced:
     rows = max(2, int(problem.n * LARGEST / cost(problem)))
-    sample = problem.take(np.sort(permutation(problem.n, seed, 0, Stream.SAMPLE_OF_ROWS)[:rows]))
+    sample = sample_of(problem, rows, seed)
     optimum = measure(sample)
     gain = gain_of(sample, optimum)
     sizes = [b for b in batch_grid(problem.n) if b < rows]  # all rows of a sample at once are a batch that the data has not

@@ -3,12 +3,16 @@
 import json
 import shlex
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import reshuffle as rs
+from reshuffle.assessment.results import Assessments
+from reshuffle.reporting.figures import log_axis
 from reshuffle.reporting.shuffling import shuffling, usual
+from reshuffle.reporting.shuffling_page import _headline
 from tests.reporting.conftest import COMMAND, NAME
 from tests.reporting.test_browser import DRAWN
 
@@ -163,3 +167,16 @@ def test_a_page_can_be_made_without_runs_and_without_the_file(problem):
     assert "Nothing was measured: measure=False" in page
     assert "The same again" not in page
     assert "How these orders compare with random reshuffling" in page
+
+
+@pytest.mark.parametrize(("ratio", "said"), [(1.6, "as closely as a few runs can tell"), (0.6, "as closely as"), (4.0, "4 times")])
+def test_a_headline_does_not_tell_apart_what_a_few_runs_cannot(problem, ratio, said):
+    found = shuffling(problem, "t", schemes=["file"], batch_size=4, epochs=4)
+    random, file = found.table
+    file = replace(file, measured=replace(file.measured, gap_over_rr=ratio, slowdown=ratio))
+    assert said in _headline(replace(found, table=Assessments((random, file))))
+
+
+def test_an_axis_of_less_than_half_a_decade_has_numbers_on_it():
+    assert log_axis("gap", [1.1e-3, 1.8e-3])["type"] == "linear"
+    assert log_axis("gap", [1e-3, 5e-3])["type"] == "log"

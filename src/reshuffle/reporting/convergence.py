@@ -8,13 +8,10 @@ that sample; those at the advised step are always on all rows.
 from dataclasses import dataclass, replace
 from math import inf, isfinite
 
-import numpy as np
-
-from reshuffle.advising import Advice
+from reshuffle.advising import Advice, sample_of
 from reshuffle.evidence import constants_for, gather
 from reshuffle.optimum import Optimum, measure
 from reshuffle.orders import make_order
-from reshuffle.orders.streams import Stream, permutation
 from reshuffle.planning import Survey
 from reshuffle.problem import Problem
 from reshuffle.solver.practice import EPOCHS, LARGEST, Bench
@@ -96,8 +93,7 @@ def converge(found: Survey, advice: Advice) -> Convergence:
 
 def _sampled(found: Survey) -> Problem:
     problem = found.problem
-    kept = max(1, int(problem.n * (LARGEST / problem.rows.entries)))
-    return problem.take(np.sort(permutation(problem.n, found.seed, 0, Stream.SAMPLE_OF_ROWS)[:kept]))
+    return sample_of(problem, max(1, int(problem.n * (LARGEST / problem.rows.entries))), found.seed)
 
 
 def _at_theory(setting: _Setting, order: str, step: float) -> Curve:

@@ -5,11 +5,8 @@ batch size. As many epochs as the work allows; where it does not allow one, a sa
 from dataclasses import dataclass
 from math import isfinite, log2
 
-import numpy as np
-
-from reshuffle.advising import Advice, gain_of
+from reshuffle.advising import Advice, gain_of, sample_of
 from reshuffle.optimum import Optimum, measure
-from reshuffle.orders.streams import Stream, permutation
 from reshuffle.problem import Problem
 from reshuffle.solver.race import EPOCHS, WORK, Entrant, Race, batch_grid, cost
 
@@ -38,7 +35,7 @@ def landscape(problem: Problem, optimum: Optimum, advice: Advice) -> Landscape:
     gain = advice.gain
     if affordable < 1.0:
         rows = max(2, int(affordable * problem.n))
-        problem = problem.take(np.sort(permutation(problem.n, advice.seed, 0, Stream.SAMPLE_OF_ROWS)[:rows]))
+        problem = sample_of(problem, rows, advice.seed)
         optimum = measure(problem)
         gain, sizes = gain_of(problem, optimum), [b for b in sizes if b <= rows]
     epochs = max(rung for rung in EPOCHS if rung <= max(1.0, min(affordable, advice.epochs)))
