@@ -79,6 +79,25 @@ def small_table(rng: Random, n: int, d: int) -> Data:
     return X, X @ rng.standard_normal(d) + rng.standard_normal(n)
 
 
+def baskets(rng: Random, n: int, d: int) -> Data:
+    """What was bought, or not: a few habits decide which goods go together."""
+    habits = rng.gamma(0.3, 1.0, (8, d)) / np.arange(1, d + 1) ** 0.5
+    chances = np.minimum(0.9, 20.0 * habits / habits.sum(axis=1, keepdims=True))
+    X = sp.csr_array((rng.random((n, d)) < chances[rng.integers(8, size=n)]).astype(np.float64))
+    return X, X @ rng.standard_normal(d) + 1.5 * rng.standard_normal(n)
+
+
+def word_counts(rng: Random, n: int, d: int) -> Data:
+    """Documents as they are counted, nothing scaled: words by a power law, of one of ten subjects each, lengths far apart."""
+    subjects = rng.integers(10, size=n)
+    lengths = rng.poisson(rng.lognormal(3.0, 0.8, n)) + 1
+    common = (np.exp(rng.random(lengths.sum()) * math.log(d))).astype(np.int64) - 1
+    own = rng.random(lengths.sum()) < 0.3
+    words = np.where(own, (common * 7 + 131 * np.repeat(subjects, lengths)) % d, common)
+    X = sp.csr_array((np.ones(words.size), (np.repeat(np.arange(n), lengths), words)), shape=(n, d))
+    return X, np.where(subjects < 4, 1.0, -1.0) + 0.6 * rng.standard_normal(n)
+
+
 # --- that decided nothing
 
 

@@ -73,6 +73,10 @@ TUNING: tuple[tuple[families.Family, int, int], ...] = (
     (families.few_rows, 500, 4_000),
     (families.few_rows, 60, 5_000),
     (families.many_rows, 500_000, 8),
+    (families.baskets, 40_000, 250),
+    (families.baskets, 6_000, 4_000),
+    (families.word_counts, 8_000, 6_000),
+    (families.word_counts, 30_000, 2_000),
 )
 HELD_OUT: tuple[tuple[families.Family, int, int], ...] = (
     (families.sparse_binary, 50_000, 300),

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import reshuffle as rs
 from reshuffle.losses import get_loss
 from reshuffle.losses.base import compiled
-from reshuffle.rows import DualStep, Rows, Step, as_rows, base, in_memory, memory
+from reshuffle.rows import DualState, DualStep, Rows, Step, as_rows, base, in_memory, memory
 from reshuffle.rows.blocks import Held, Kind
 from reshuffle.rows.centred import CentredRows
 from reshuffle.rows.disk import DiskRows
@@ -252,11 +252,11 @@ def test_a_pass_of_sdca_maximises_the_dual_over_one_entry_after_the_other(storag
     A = np.column_stack([explicit(storage, False), np.full(N, size)])
     p = rs.Problem(A, y, alpha=0.5, sample_weight=np.random.default_rng(6).random(N) + 0.5)
     rows, pull, order = as_rows(storage).with_intercept(intercept), 1.0 / (p.n * p.alpha), np.random.default_rng(0).permutation(p.n)
-    x, dual, squares = np.zeros(rows.dimension), np.zeros(p.n), rows.squared_norms() - intercept
+    x, dual, gains, squares = np.zeros(rows.dimension), np.zeros(p.n), np.zeros(p.n), rows.squared_norms() - intercept
     step = DualStep(compiled(p.loss, "prox"), 0.0, pull, pull * size**2)
     for i in order:
         before = p.dual_objective_along(dual)(1.0)
-        rows.sdca_epoch(np.array([i]), p.labels, p.sample_weight, squares, step, x, dual)
+        rows.sdca_epoch(np.array([i]), p.labels, p.sample_weight, squares, step, x, DualState(dual, gains))
         best = p.dual_objective_along(dual)(1.0)
         if p.squared_norms()[i] == 0.0:
             continue  # a row of zeros moves nothing

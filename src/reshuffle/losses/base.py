@@ -43,7 +43,7 @@ class Loss:
 
     @staticmethod
     def prox(p: float, y: float, step: float, parameter: float, near: float) -> float:
-        """The z that minimises step l(z, y) + (z - p)^2 / 2. A search may begin at `near`, and end with six digits where that was
+        """The z that minimises step l(z, y) + (z - p)^2 / 2. A search may begin at `near`, and end with three digits where that was
         far off: it will be asked again from nearer. A loss without a prox gets a search that asks its derivative.
         """
         raise NotImplementedError

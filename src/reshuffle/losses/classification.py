@@ -56,7 +56,7 @@ class Logistic(Loss):
             else:
                 low = m
             nearer = m - excess / (1.0 + step * share * (1.0 - share))
-            if abs(nearer - m) <= 1e-3 * (1.0 + abs(m)):  # what is left then is about the square of this
+            if abs(nearer - m) <= 3e-2 * (1.0 + abs(m)):  # what is left then is about the square of this
                 return y * nearer
             m = nearer if low < nearer < high else 0.5 * (low + high)
         return y * m

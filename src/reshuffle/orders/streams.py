@@ -23,7 +23,6 @@ class Stream(IntEnum):
     BATCH_START = 2  #: of Lanczos, one for each batch
     LOOK = 3  #: the first look at the whole matrix
     GROWING_BATCH = 4  #: rows of the batches that subsampled Newton steps see
-    HEAVY_ROWS = 5  #: the second visit of a dual pass
     SAMPLE_OF_ROWS = 6  #: of a report on large data
     WITHIN = 7  #: of rows inside blocks, windows, pages and buffers
     RUN = 8  #: of shards, kept over all epochs: drawn for epoch 0
@@ -40,6 +39,8 @@ def generator(seed: int, epoch: int, stream: Stream = Stream.ORDER) -> np.random
 
 def permutation(n: int, seed: int, epoch: int, stream: Stream = Stream.ORDER) -> NDArray[np.int64]:
     """A uniformly random permutation of 0..n-1."""
+    if n <= 1:
+        return np.zeros(n, dtype=np.int64)
     order = np.empty(n, dtype=np.int64)
     sort_by_key(start(seed, epoch, stream), max(n.bit_length() - PART_BITS, 0), order)
     return order

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from reshuffle.rows.base import Arranged, DualStep, Rows, Step, Weighted, batch_starts
+from reshuffle.rows.base import Arranged, DualState, DualStep, Rows, Step, Weighted, batch_starts
 from reshuffle.rows.devices import MEMORY, check, is_auto
 from reshuffle.rows.memory import MemoryRows, in_memory
 
 __all__ = [
     "Arranged",
+    "DualState",
     "DualStep",
     "MemoryRows",
     "Rows",

@@ -56,6 +56,16 @@ class DualStep(NamedTuple):
     intercept_pull: float
 
 
+class DualState(NamedTuple):
+    """What SDCA keeps for each row."""
+
+    dual: Vector
+    gains: Vector  #: by how much the last visit raised the dual objective, but for a factor that is the same for all
+
+    def of(self, rows: Any) -> "DualState":
+        return DualState(self.dual[rows], self.gains[rows])
+
+
 class Arranged(Protocol):
     """Rows scale_i a_i in a visiting order. Vectors have one entry a row, in a layout that is the body's own choice."""
 
@@ -284,14 +294,16 @@ class Rows(ABC):
         return following
 
     def sdca_epoch(
-        self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, dual: Vector
+        self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, state: DualState
     ) -> None:
-        """A pass of stochastic dual coordinate ascent over these rows: changes x and dual. `squares` is |a_i|^2, no intercept."""
+        """A pass of stochastic dual coordinate ascent over these rows: changes x and the state. `squares` is |a_i|^2, without an
+        intercept.
+        """
         for place, block in self._blocks(visit):
             here = visit[place]
-            own = dual[here]
+            own = state.of(here)
             block.sdca_epoch(np.arange(block.n), labels[here], weights[here], squares[here], step, x, own)
-            dual[here] = own
+            state.dual[here], state.gains[here] = own
 
     def in_order(self, order: Integers) -> "Rows | None":
         """A copy of the rows that lies in this order, for epochs that all visit it so; None where that gains nothing."""

@@ -32,7 +32,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from reshuffle.rows.base import DualStep, Integers, Rows, Weighted
+from reshuffle.rows.base import DualState, DualStep, Integers, Rows, Weighted
 from reshuffle.rows.blocks import Block, Bucket, Files, Held, Kind, put
 from reshuffle.rows.memory import MemoryRows, SparseRows, WeightedMemory, hash_array
 from reshuffle.vectors import Vector
@@ -366,16 +366,16 @@ class DiskRows(Rows):
         return self._lying(order)
 
     def sdca_epoch(
-        self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, dual: Vector
+        self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, state: DualState
     ) -> None:
         runs = self._runs(visit)
         if runs is None:
-            super().sdca_epoch(visit, labels, weights, squares, step, x, dual)
+            super().sdca_epoch(visit, labels, weights, squares, step, x, state)
             return
         numbers, cuts = runs
         for (k, block), low, high in zip(self._sequence(numbers), cuts[:-1], cuts[1:], strict=True):
             own = slice(int(self.bounds[k]), int(self.bounds[k + 1]))
-            block.sdca_epoch(visit[low:high] - own.start, labels[own], weights[own], squares[own], step, x, dual[own])
+            block.sdca_epoch(visit[low:high] - own.start, labels[own], weights[own], squares[own], step, x, state.of(own))
 
     def _runs(self, visit: Integers) -> tuple[list[int], list[int]] | None:
         """The blocks that a visit goes through one after the other, and where it comes to each; None where it comes and goes."""

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from reshuffle.rows import kernels
-from reshuffle.rows.base import DualStep, Integers, Positions, Rows, Step
+from reshuffle.rows.base import DualState, DualStep, Integers, Positions, Rows, Step
 from reshuffle.rows.structure import as_csr
 from reshuffle.vectors import Vector
 
@@ -28,6 +28,8 @@ DENSE_TYPES = (np.uint8, np.int8, np.uint16, np.int16, np.float16, np.float32, n
 _SMALL_COPY, _LARGEST_COPY = 8 << 20, 1 << 30
 _BYTES_A_ROW_AND_THREAD = 44
 _BYTES_A_ROW_SHARED = 48
+
+_NEAR_ENTRIES = 1 << 18  # up to which rows stay in a core's own cache from pass to pass
 
 _HESSIAN_CHUNK = 2048  # dense rows that are float64 at a time: BLAS is as fast as with all of them
 _GRAM_CHUNK = _CHUNK = 1 << 20  # numbers likewise
@@ -199,10 +201,10 @@ class MemoryRows(Rows):
         return following
 
     def sdca_epoch(
-        self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, dual: Vector
+        self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, state: DualState
     ) -> None:
         held = self._held(x)
-        kernels.sdca_epoch(self.A, labels, weights, squares, visit, *step, held, dual)
+        kernels.sdca_epoch(self.A, labels, weights, squares, visit, self.entries > _NEAR_ENTRIES, *step, held, *state)
         self._left(held, x)
 
     def prefix_norms(self, order: Integers, u: Vector, along_c: Vector, c_square: float) -> Vector:

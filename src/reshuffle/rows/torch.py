@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from reshuffle.rows import torch_orders, transfer
-from reshuffle.rows.base import DualStep, Integers, Positions, Rows, Step
+from reshuffle.rows.base import DualState, DualStep, Integers, Positions, Rows, Step
 from reshuffle.rows.memory import DenseRows, unchecked
 from reshuffle.vectors import Vector
 
@@ -311,9 +311,9 @@ class TorchRows(Rows):
         return self.in_memory().balanced_epoch(visit, labels, weights, step, x, dual)
 
     def sdca_epoch(
-        self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, dual: Vector
+        self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, state: DualState
     ) -> None:
-        self.in_memory().sdca_epoch(visit, labels, weights, squares, step, x, dual)
+        self.in_memory().sdca_epoch(visit, labels, weights, squares, step, x, state)
 
     # --- products of the ordered matrix
 

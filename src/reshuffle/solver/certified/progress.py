@@ -107,6 +107,11 @@ class Progress:
         return (min(self._tol, ROUNDING) if self._small else self._tol) * self._gain
 
     @property
+    def aim(self) -> float:
+        """The same as far as one can tell early on: what there is to gain is at most what the bound leaves of the baseline."""
+        return max(self.target, 0.5 * self._tol * (self.baseline.f - self.bound)) if np.isfinite(self.bound) else self.target
+
+    @property
     def _gain(self) -> float:
         return self.baseline.gain(self.f)
 
@@ -179,10 +184,12 @@ class Progress:
         return len(self.history) + 1 >= self._max_iter
 
     def passed(self) -> None:
-        """A pass after which nobody looks. What is known stays: f, and how far it is off at most."""
+        """A pass after which nobody looks. What is known stays: f, which is the baseline's before the first look, and how far it is
+        off at most.
+        """
         now = time.perf_counter()
-        gap = self.gap if np.isfinite(self.bound) else None
-        self.history.append(Epoch(len(self.history) + 1, None, self.f, gap, now - self._began - self._evaluating))
+        f, gap = (self.f if np.isfinite(self.f) else self.baseline.f), (self.gap if np.isfinite(self.bound) else None)
+        self.history.append(Epoch(len(self.history) + 1, None, f, gap, now - self._began - self._evaluating))
         if self._callback is not None:
             self._callback(self.history[-1])
 

@@ -2,26 +2,30 @@
 where the dual objective is largest, by the prox of its loss, and x follows at once. There is no step size, and the dual point is
 feasible all along.
 
-Heavy rows are visited once more at the end of a pass: every move of the others changes their margins most, so f would depend on
-where in the order they happen to stand.
+A row whose visit gained little rests: one pass, and one more each time that it gains little again, so that passes go to the rows
+that decide. Rows in a flat part of their loss, which no visit moves, are then hardly read (what solvers of support vectors call
+shrinking), and heavy rows, which every move of the others unsettles, are read in every pass.
+
+What a pass gained is known for nothing, and falls as the gap does: it says when to look at f and the bound, which costs as much as
+half a pass, and how many passes are still to go.
 
 An intercept bears no regulariser, which the dual sees as a constraint, w'v = 0. It gets a weak pull of its own towards a centre
 that moves to where the intercept has come after every pass (the method of multipliers), so that the pull fades out.
 """
 
 import math
-from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle._compiled import jit
 from reshuffle.losses.base import compiled
 from reshuffle.orders.schemes import by_blocks
-from reshuffle.orders.streams import Stream, permutation
+from reshuffle.orders.streams import Stream
 from reshuffle.problem import Problem
-from reshuffle.rows import DualStep
+from reshuffle.rows import DualState, DualStep
 from reshuffle.solver.certified import tuning
-from reshuffle.solver.certified.progress import Progress
+from reshuffle.solver.certified.progress import TINY, Progress
 from reshuffle.vectors import Vector
 
 
@@ -31,49 +35,130 @@ def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed:
     pull = 1.0 / (problem.n * problem.alpha)
     intercept_pull = pull * (float(np.median(squares)) or 1.0) if problem.fit_intercept else 0.0
     step = DualStep(compiled(problem.loss, "prox"), problem.loss.parameter, pull, intercept_pull)
-    heavy = np.flatnonzero(squares > tuning.HEAVY * squares.mean())
-    gaps: list[tuple[int, float]] = []  # after so many passes
-    share, look = 1.0, 1  # of a pass: the last one ends where the rate of the others says that it is enough; when to look next
-    for epoch in range(10**9):
-        for visit in _visits(problem, heavy, share, seed, epoch):
-            problem.rows.sdca_epoch(visit, problem.labels, problem.sample_weight, squares, step, x, dual)
-        looking = epoch + 1 >= look or progress.at_last
-        if not looking:
-            progress.passed()
-        elif progress.offer(x, None, dual, pull=-problem.alpha * x[: problem.d]):
-            return
-        if problem.fit_intercept:
-            x[-1] -= intercept_pull * float(problem.sample_weight @ dual)
-        if not looking:
-            continue
-        gaps.append((epoch + 1, progress.gap))
-        look = epoch + 2
-        if len(gaps) > tuning.RATE_PASSES:
-            left = passes_to_go(gaps, progress.target, tuning.RATE_PASSES)
-            if left > patience:
+    state, visits, pace = DualState(dual, np.zeros(problem.n)), Visits(problem, seed), Pace()
+    while True:
+        share, visit = visits.next(pace.enough(progress.aim))
+        problem.rows.sdca_epoch(visit, problem.labels, problem.sample_weight, squares, step, x, state)
+        pace.went_on(share)
+        if visits.over:
+            pace.passed(*visits.rest(state.gains))
+            if problem.fit_intercept:
+                x[-1] -= intercept_pull * float(problem.sample_weight @ dual)
+        hopeless = pace.left(progress.aim) > patience
+        if hopeless or not visits.over or pace.expected <= progress.aim or progress.at_last:
+            if progress.offer(x, None, dual, pull=-problem.alpha * x[: problem.d]) or hopeless:
                 return
-            look += int(tuning.LOOK_AFTER * left)
-        if len(gaps) > 1:
-            share = min(max(tuning.LAST_PASS * passes_to_go(gaps, progress.target, 1), tuning.SHORTEST_PASS), 1.0)
+            pace.looked(progress.gap)
+        else:
+            progress.passed()
 
 
-def _visits(problem: Problem, heavy: NDArray[np.int64], share: float, seed: int, epoch: int) -> Iterator[NDArray[np.int64]]:
-    """This share of all rows in a random order, then of the heavy ones. Rows that lie in blocks are visited block by block: a pass
-    needs no uniform order, and reads them where they lie.
+class Visits:
+    """Which rows a pass reads, and in what order: blocks of them in random order where they lie in blocks, rows inside shuffled. A
+    pass needs no order that is uniform over all rows, and reads them where they lie.
     """
-    bounds, some, few = problem.rows.bounds, math.ceil(share * problem.n), math.ceil(share * heavy.size)
-    if bounds is not None:
-        yield by_blocks(np.arange(problem.n), bounds, seed, epoch, Stream.ORDER, Stream.WITHIN)[:some]
-        yield by_blocks(heavy, bounds, seed, epoch, Stream.HEAVY_ROWS, Stream.RUN_WITHIN)[:few]
-        return
-    visit = permutation(problem.n, seed, epoch)[:some]
-    if heavy.size:
-        visit = np.concatenate([visit, heavy[permutation(heavy.size, seed, epoch, Stream.HEAVY_ROWS)][:few]])
-    yield visit
+
+    def __init__(self, problem: Problem, seed: int) -> None:
+        n, bounds = problem.n, problem.rows.bounds
+        self._bounds = np.array([0, n]) if bounds is None else bounds
+        self._seed, self._epoch, self._place = seed, 0, 0
+        self._rests, self._left = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=np.uint8)  # passes, and how many are left of them
+        self._awake, self._gained = np.arange(n), math.inf
+        self._order = self._awake[:0]
+
+    def next(self, share: float) -> tuple[float, Any]:
+        """The next of the rows that do not rest, a share of them or what is left: which share that is, and the rows."""
+        if self.over:
+            self._order = by_blocks(self._awake, self._bounds, self._seed, self._epoch, Stream.ORDER, Stream.WITHIN)
+            self._epoch, self._place = self._epoch + 1, 0
+        begin = self._place
+        self._place = min(begin + math.ceil(share * self._order.size), self._order.size)
+        return (self._place - begin) / max(self._order.size, 1), self._order[begin : self._place]
+
+    @property
+    def over(self) -> bool:
+        """Whether the pass is: all of its rows have been visited."""
+        return self._place == self._order.size
+
+    def rest(self, gains: Vector) -> tuple[float, float]:
+        """After a pass, rows rest by what they gained. Returns how many were visited, as a share, and what they gained together."""
+        visited, awake = self._order.size, np.empty(gains.size, dtype=np.int64)
+        above = tuning.RESTS_ABOVE * self._gained
+        count, self._gained = rest(gains, tuning.RESTS_BELOW, above, tuning.LONGEST_REST, self._rests, self._left, awake)
+        self._awake = awake[:count]
+        return visited / gains.size, self._gained / gains.size
 
 
-def passes_to_go(gaps: list[tuple[int, float]], target: float, back: int) -> float:
-    """At the rate since a few looks ago, so many passes."""
-    (before, first), (now, last) = gaps[-1 - back], gaps[-1]
-    rate = float(np.log(first / last)) / (now - before)
-    return float(np.log(last / target)) / rate if rate > 0.0 else np.inf
+@jit()
+def rest(gains: Any, below: float, above: float, longest: int, rests: Any, left: Any, awake: Any) -> Any:
+    """Rows that gained less than this share of the mean rest, if all gained more than `above`, else those that gained nothing.
+    Returns how many are awake for the next pass, and what all gained.
+    """
+    gained, visited = 0.0, 0
+    for i in range(gains.size):
+        if left[i] == 0:
+            gained += gains[i]
+            visited += 1
+    enough, count = below * gained / max(visited, 1) if gained > above else 0.0, 0
+    for i in range(gains.size):
+        if left[i] > 0:
+            left[i] -= 1
+        elif gains[i] <= enough:
+            rests[i] = min(rests[i] + 1, longest)
+            left[i] = rests[i]
+        else:
+            rests[i] = 0
+        if left[i] == 0:
+            awake[count] = i
+            count += 1
+    return count, gained
+
+
+class Pace:
+    """How fast passes gain, and what gap that speaks of. Passes that gain g, each r times as much as the one before, have g r +
+    g r^2 + ... still to gain; the gap is taken to be some times that before anybody has looked, and to fall as fast ever after.
+    """
+
+    def __init__(self) -> None:
+        self._passes: list[tuple[float, float]] = []  # how many rows were visited, as a share, and what they gained
+        self._gap, self._since = math.inf, 0.0  # when last looked at, and how many passes ago that was
+
+    def went_on(self, share: float) -> None:
+        self._since += share
+
+    def passed(self, visited: float, gained: float) -> None:
+        self._passes.append((visited, max(gained, TINY)))
+
+    def looked(self, gap: float) -> None:
+        self._gap, self._since = gap, 0.0
+
+    @property
+    def _rate(self) -> float:
+        """The logarithm of r, or zero where it is not known. What a pass gains from knowing nothing says little of others."""
+        back = min(tuning.RATE_PASSES, max(len(self._passes) - 2, 1))
+        if len(self._passes) <= back:
+            return 0.0
+        return max(math.log(self._passes[-1][1] / self._passes[-1 - back][1]) / back, math.log(tuning.FASTEST))
+
+    @property
+    def expected(self) -> float:
+        """The gap by now; infinite where passes gain no less than those before."""
+        rate = self._rate
+        if math.isfinite(self._gap):
+            return self._gap * math.exp(rate * self._since)
+        return tuning.GAP_OVER_GAINS * self._passes[-1][1] / math.expm1(-rate) if rate < 0.0 else math.inf
+
+    def left(self, aim: float) -> float:
+        """Passes over all rows that are still to go; zero before that is known."""
+        back, rate = tuning.RATE_PASSES, self._rate
+        if len(self._passes) <= back or self.expected <= aim:
+            return 0.0
+        lately = sum(visited for visited, _ in self._passes[-back:]) / back
+        return lately * math.log(self.expected / aim) / -rate if rate < 0.0 else math.inf
+
+    def enough(self, aim: float) -> float:
+        """Of a pass: the last one ends where the rate of the others says that it is enough."""
+        rate = self._rate
+        if not (rate < 0.0 and math.isfinite(self._gap)):
+            return 1.0
+        return min(max(tuning.LAST_PASS * math.log(max(self.expected / aim, 1.0)) / -rate, tuning.SHORTEST_PASS), 1.0)

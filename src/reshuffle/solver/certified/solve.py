@@ -7,6 +7,7 @@ one by one at the price of a pass, as they lie on a GPU or on other machines, ha
 """
 
 from collections.abc import Callable
+from math import sqrt
 
 import numpy as np
 from scipy.optimize import brentq
@@ -76,11 +77,21 @@ def _solve(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> No
         warm = True
     few = problem.dimension <= min(few_features(problem), problem.n)
     if not progress.finished and problem.rows.one_by_one and (problem.smoothness is None or not few):
-        patience = tuning.PATIENCE_FEW if few else tuning.PATIENCE_MANY
-        sdca(problem, progress, *_dual_start(problem, progress, warm), seed=seed, patience=patience)
+        sdca(problem, progress, *_dual_start(problem, progress, warm), seed=seed, patience=_patience(problem))
         warm = True
     if not progress.finished:
         newton(problem, progress, progress.x, seed=seed, grow=not warm, width=_width(problem, progress.baseline))
+
+
+def _patience(problem: Problem) -> float:
+    """Passes of SDCA that may still be to go before Newton takes over. The more rows there are for each feature, the more dual
+    points belong to the same x, which slows SDCA down, and the fewer iterations a Newton step takes; unless a few rows outweigh
+    all others, whose models hold for short steps alone.
+    """
+    squares = problem.squared_norms()
+    uneven = float(np.linalg.norm(squares)) * sqrt(problem.n) / max(float(squares.sum()), TINY)
+    share = tuning.PATIENCE_ROWS * problem.d / problem.n * max(uneven / tuning.PATIENCE_UNEVEN, 1.0)
+    return max(tuning.PATIENCE_MANY * min(share, 1.0), tuning.PATIENCE_FEW)
 
 
 def _dual_start(problem: Problem, progress: Progress, warm: bool) -> tuple[Vector, Vector]:
@@ -103,16 +114,17 @@ def _dual_start(problem: Problem, progress: Progress, warm: bool) -> tuple[Vecto
 
 def baseline(problem: Problem) -> Baseline:
     """The intercept that is best alone, if there is one."""
-    zero = problem.objective_at(np.zeros(problem.n), np.zeros(problem.dimension))
+    labels, weights = problem.labels, problem.sample_weight
+    if problem.loss.task == "classification":  # of two labels, a few losses say it all
+        upper = float(weights[labels > 0.0].sum())
+        labels, weights = np.array([-1.0, 1.0]), np.array([float(weights.sum()) - upper, upper])
+    elif problem.fit_intercept:
+        labels, inverse = np.unique(labels, return_inverse=True)
+        weights = np.bincount(inverse, weights=weights).astype(np.float64)
+    alone = Problem(np.zeros((labels.size, 1)), labels, loss=problem.loss)
+    zero = float(weights @ alone.losses(np.zeros(labels.size))) / problem.n
     if not problem.fit_intercept:
         return Baseline(0.0, zero, _ROUNDED * zero + TINY)
-    if problem.loss.task == "classification":  # which spares a sort
-        labels, upper = np.array([-1.0, 1.0]), float(problem.sample_weight[problem.labels > 0.0].sum())
-        weights = np.array([float(problem.sample_weight.sum()) - upper, upper])
-    else:
-        labels, inverse = np.unique(problem.labels, return_inverse=True)
-        weights = np.bincount(inverse, weights=problem.sample_weight)
-    alone = Problem(np.zeros((labels.size, 1)), labels, loss=problem.loss)
 
     def slope(b: float) -> float:
         return float(weights @ alone.duals(np.full(labels.size, b)))

@@ -15,18 +15,25 @@ MOST_FEATURES = 3000  #: features up to which that is done once a step has taken
 FACTOR_SPEED = 10.0  #: operations of a factorisation in the time of one of a compiled loop over the data
 FEW_ROWS = 200  #: rows up to which, with more features, a problem is solved in the span of its rows [0.92, 0.96; 2 problems]
 SMALL = 4096  #: numbers in the data up to which steps go on until rounding ends them [0.74, 0.94; 3 problems]
-PATIENCE_FEW = 3.0  #: SDCA passes still to go at which subsampled Newton takes over, with few features [1.00, 1.13; 1 problem]
-PATIENCE_MANY = 25.0  #: the same with many features, where a Newton step costs more [1.01, 1.28; 5 problems]
+PATIENCE_MANY = 25.0  #: SDCA passes still to go at which subsampled Newton takes over, with many features
+PATIENCE_ROWS = 6.0  #: rows for each feature up to which it is so many; with more, fewer
+PATIENCE_UNEVEN = (
+    4.0  #: times that squared row norms, squared, have the root of their mean above their mean: with more, more passes
+)
+PATIENCE_FEW = 3.0  #: so many at least
 STALL_RECORDS = 20  #: records in which the gap must have fallen for a fit that may stop to go on [no effect]
 STALL_SHARE = 0.5  #: of the gap before those records: it has not fallen where it is still as large [no effect]
 
 # --- SDCA
 
-HEAVY = 2.0  #: mean squared row norms from which a row is visited twice in a pass [1.00, 1.02; 11 problems]
+RESTS_BELOW = 0.3  #: of what a row gained on average in a pass: one that gained less rests
+RESTS_ABOVE = 0.3  #: of what the pass before gained: where passes gain less each time, all rows are worth a visit
+LONGEST_REST = 7  #: passes
+FASTEST = 0.1  #: of what the pass before gained: no pass is taken to gain less
+GAP_OVER_GAINS = 2.5  #: what the gap is taken to be over what passes have still to gain, before it is looked at
 LAST_PASS = 2.0  #: times what the rate of the last pass says is still to go of one: so much is made of it [1.09, 1.00; 5 problems]
 SHORTEST_PASS = 0.2  #: of a pass at least: a certificate costs as much [1.01, 0.99; 1 problem]
-LOOK_AFTER = 0.5  #: of the passes that the rate says are still to go: so many are made without a look at f and the bound
-RATE_PASSES = 2  #: looks back over which the rate is measured that says how many are still to go [1.00, 1.29; 11 problems]
+RATE_PASSES = 3  #: back over which the rate is measured that says how many are still to go
 
 # --- subsampled Newton
 

@@ -1,0 +1,117 @@
+"""What dual passes read, what they gain, and when they are looked at."""
+
+import math
+
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from reshuffle.losses.base import compiled
+from reshuffle.rows import DualState, DualStep
+from reshuffle.solver.certified import tuning
+from reshuffle.solver.certified.sdca import Pace, Visits, rest
+
+
+def test_rows_that_gain_little_rest_longer_each_time():
+    rests, left, awake = np.zeros(4, dtype=np.uint8), np.zeros(4, dtype=np.uint8), np.arange(4)
+    visits = []
+    for _ in range(20):
+        count, gained = rest(np.array([1.0, 0.0, 1.0, 0.2]), 0.5, 0.0, 3, rests, left, awake)
+        visits.append(set(awake[:count].tolist()))
+        assert gained == pytest.approx(2.0 + sum(g for row, g in ((3, 0.2),) if len(visits) == 1 or row in visits[-2]))
+    assert all({0, 2} <= visit for visit in visits)
+    came = [k for k, visit in enumerate(visits) if 1 in visit]
+    assert came == [1, 4, 8, 12, 16]  # rests of one pass, of two, of three, and no longer
+    assert came == [k for k, visit in enumerate(visits) if 3 in visit]
+
+
+def test_a_row_that_gains_again_comes_in_every_pass_and_a_fast_pass_puts_none_to_rest():
+    rests, left, awake = np.full(2, 3, dtype=np.uint8), np.zeros(2, dtype=np.uint8), np.arange(2)
+    assert rest(np.array([1.0, 0.6]), 0.5, 0.0, 3, rests, left, awake)[0] == 2
+    assert rests.tolist() == [0, 0]
+    assert rest(np.array([1.0, 0.1]), 0.5, 2.0, 3, rests, left, awake)[0] == 2  # all gained less than 2
+    assert rest(np.array([1.0, 0.0]), 0.5, 2.0, 3, rests, left, awake)[0] == 1  # what gains nothing rests even so
+
+
+@pytest.mark.parametrize("bounds", [None, np.array([0, 30, 70, 100])])
+def test_a_pass_in_parts_visits_every_row_that_is_awake_once(bounds):
+    class Lying:
+        n = 100
+        rows = type("Rows", (), {"bounds": bounds})
+
+    visits, gains = Visits(Lying, seed=3), np.arange(100.0)
+    orders = []
+    for _ in range(6):
+        parts, shares = [], []
+        while not parts or not visits.over:
+            share, visit = visits.next(0.3)
+            shares.append(share)
+            parts.append(visit.copy())
+        assert math.isclose(sum(shares), 1.0)
+        orders.append(np.concatenate(parts))
+        assert len(set(orders[-1].tolist())) == orders[-1].size
+        visited, gained = visits.rest(gains)
+        assert visited == orders[-1].size / 100
+        assert gained == pytest.approx(gains[orders[-1]].sum() / 100)
+    assert orders[0].size == 100 > orders[1].size
+    assert (np.diff(orders[0]) < 0).any()
+    if bounds is not None:
+        block = np.searchsorted(bounds, orders[0], side="right")
+        assert (np.diff(block) != 0).sum() == 2  # blocks stay together
+
+
+def test_gains_are_what_the_dual_objective_rose_by():
+    """Exactly so for the hinge, whose conjugate is linear, where the step is not cut off at the end of the domain."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 60)), np.where(rng.random(40) < 0.5, -1.0, 1.0)
+    p = rs.Problem(X, y, loss="hinge", alpha=0.5, sample_weight=rng.random(40) + 0.5)
+    x, state, step = (
+        np.zeros(60),
+        DualState(np.zeros(40), np.zeros(40)),
+        DualStep(compiled(p.loss, "prox"), 0.0, 1 / (0.5 * 40), 0.0),
+    )
+    inside = 0
+    for i in rng.permutation(40):
+        before = p.dual_objective_along(state.dual)(1.0)
+        p.rows.sdca_epoch(np.array([i]), p.labels, p.sample_weight, p.squared_norms(), step, x, state)
+        rose = p.dual_objective_along(state.dual)(1.0) - before
+        if 0.0 < -state.dual[i] * y[i] < 1.0:
+            inside += 1
+            assert rose == pytest.approx(state.gains[i] / (2 * 40), rel=1e-9)
+        else:
+            assert rose >= state.gains[i] / (2 * 40) - 1e-15
+    assert inside > 10
+
+
+def paced(ratio, passes, gap=None, at=None):
+    pace = Pace()
+    for k in range(passes):
+        pace.went_on(1.0)
+        pace.passed(0.5, ratio**k)
+        if k + 1 == at:
+            pace.looked(gap)
+    return pace
+
+
+def test_the_gap_is_expected_to_fall_as_gains_do():
+    looked = paced(0.5, 8, gap=1.0, at=6)
+    assert looked.expected == pytest.approx(0.25)
+    assert looked.left(0.25 / 8) == pytest.approx(3 * 0.5)  # three passes, each of half the rows
+    assert looked.left(0.3) == 0.0
+    assert looked.enough(0.25 / 1.1) == pytest.approx(tuning.LAST_PASS * math.log2(1.1))
+    assert looked.enough(0.01) == 1.0
+    looked.went_on(0.5)
+    assert looked.expected == pytest.approx(0.25 / math.sqrt(2.0))
+
+
+def test_before_a_look_the_gap_is_some_times_what_is_still_to_gain():
+    pace = paced(0.5, 6)
+    assert pace.expected == pytest.approx(tuning.GAP_OVER_GAINS * 0.5**5)  # r / (1 - r) is one
+    assert pace.enough(1e-9) == 1.0
+
+
+def test_what_gains_no_less_than_before_has_no_end():
+    pace = paced(1.0, 8, gap=1.0, at=4)
+    assert pace.left(0.1) == math.inf
+    assert pace.enough(0.1) == 1.0
+    assert paced(1.0, 2).left(0.1) == 0.0  # too early to tell
