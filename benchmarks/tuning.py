@@ -38,6 +38,7 @@ from threadpoolctl import threadpool_limits
 import reshuffle as rs
 from families import (
     Family,
+    baskets,
     correlated,
     few_rows,
     heavy_tailed,
@@ -50,6 +51,7 @@ from families import (
     sparse_binary,
     spectra,
     text,
+    word_counts,
 )
 from reshuffle.solver.certified import Solution, solve, tuning
 
@@ -97,6 +99,11 @@ TUNING = (
     Case(few_rows, 300, 600, "squared_hinge", 10.0),
     Case(many_rows, 40_000, 8, "logistic", 1.0),
     Case(many_rows, 20_000, 8, "hinge", 10.0),
+    Case(baskets, 3000, 2000, "squared_hinge", 1.0),
+    Case(baskets, 15_000, 1000, "logistic", 10.0, 1e-6),
+    Case(word_counts, 4000, 3000, "logistic", 1.0),
+    Case(word_counts, 4000, 3000, "squared_hinge", 10.0, 1e-6),
+    Case(word_counts, 10_000, 800, "squared_hinge", 10.0),
     Case(small_table, 150, 20, "logistic", 1.0),
     Case(small_table, 300, 20, "squared_hinge", 1.0),
     Case(small_table, 90, 40, "hinge", 10.0),

@@ -4,7 +4,7 @@ gap whatever they are. They decide how long that takes.
 What speaks for each: `benchmarks/tuning.py` takes half and double of it, one at a time, on generated problems (text-like, one-hot,
 dense correlated, heavy-tailed, separable, few rows and many), and prints the time over that with the value below. The figures in
 brackets are the geometric means of that, half first, over the problems on which the number changes what is done, and how many those
-are, of 23; chance moves the ratio of one problem by up to 0.07. [no effect] means on none, and a dash a value without sense.
+are, of 28; chance moves the ratio of one problem by up to 0.07. [no effect] means on none, and a dash a value without sense.
 """
 
 # --- which method
