@@ -84,7 +84,7 @@ def test_gains_are_what_the_dual_objective_rose_by():
 
 
 def paced(ratio, passes, gap=None, at=None):
-    pace = Pace()
+    pace = Pace(math.inf)
     for k in range(passes):
         pace.went_on(1.0)
         pace.passed(0.5, ratio**k)
@@ -108,6 +108,15 @@ def test_before_a_look_the_gap_is_some_times_what_is_still_to_gain():
     pace = paced(0.5, 6)
     assert pace.expected == pytest.approx(tuning.GAP_OVER_GAINS * 0.5**5)  # r / (1 - r) is one
     assert pace.enough(1e-9) == 1.0
+
+
+def test_a_gap_that_is_known_at_the_start_is_looked_at_again_as_soon_as_a_fast_pass_could_be_enough():
+    pace = Pace(1.0)
+    assert pace.enough(0.9) == max(tuning.LAST_PASS * math.log(1 / 0.9) / -math.log(tuning.FASTEST), tuning.SHORTEST_PASS)
+    assert pace.enough(1e-3) == 1.0
+    pace.went_on(1.0)
+    pace.passed(1.0, 1.0)
+    assert pace.expected == pytest.approx(tuning.FASTEST)
 
 
 def test_what_gains_no_less_than_before_has_no_end():

@@ -78,11 +78,8 @@ def path(
     values, start = grid(problem, near.alphas if near is not None and np.ndim(alphas) == 0 else alphas), baseline(problem)
     if near is not None and not (np.array_equal(values, near.alphas) and near.solutions[0].x.size == problem.dimension):
         raise ValueError("near is a path of other alphas or other features; use one of the same, or None")
-    kinks = problem.smoothness is None
 
     def fit(alpha: float, x0: Vector | None, dual0: Vector | None) -> Solution:
-        if dual0 is not None and not (kinks and dual0.size == problem.n):
-            dual0 = None
         here = problem.replace(alpha=alpha)
         return solve(here, tol=tol, max_iter=max_iter, x0=x0, dual0=dual0, seed=seed, start=start)
 
@@ -92,8 +89,8 @@ def path(
 def follow(
     alphas: Vector, fit: Callable[[float, Vector | None, Vector | None], Solution], near: SolutionPath | None = None
 ) -> SolutionPath:
-    """`fit` an alpha after the other, from the largest down, each from where those before it, or `near`, point to: an x, and the
-    dual values of a neighbour, which the slopes at x would not tell where the loss has kinks.
+    """`fit` an alpha after the other, from the largest down, each from where those before it, or `near`, point to: an x, and dual
+    values.
     """
     found: dict[int, Solution] = {}
     for k in map(int, np.argsort(-alphas, kind="stable")):
@@ -103,21 +100,28 @@ def follow(
 
 
 def _pointed_to(alphas: Vector, k: int, found: dict[int, Solution]) -> tuple[Vector | None, Vector | None]:
-    """x in line with the last two solutions, in the logarithm of alpha, but no further from the last than they are apart."""
+    """In line with the last two solutions, in the logarithm of alpha, but no further from the last than they are apart."""
     if not found:
         return None, None
     first, last = list(found)[-2:] if len(found) > 1 else [*found, *found]
     apart = np.log(alphas[first] / alphas[last])
     on = min(np.log(alphas[last] / alphas[k]) / apart, 1.0) if apart > 0.0 else 0.0
-    return found[last].x + on * (found[last].x - found[first].x), found[last].dual
+    x, dual = (one + on * (one - other) for one, other in zip(_place(found[last]), _place(found[first]), strict=True))
+    return x, dual
 
 
-def _moved_along(near: SolutionPath, k: int, found: dict[int, Solution]) -> tuple[Vector, Vector]:
+def _moved_along(near: SolutionPath, k: int, found: dict[int, Solution]) -> tuple[Vector, Vector | None]:
     """Where `near` is for the k-th alpha, moved by as much as what was found last is apart from it there."""
-    last = next(reversed(found), None)
+    last, there = next(reversed(found), None), near.solutions[k]
     if last is None:
-        return near.solutions[k].x, near.solutions[k].dual
-    return near.solutions[k].x + (found[last].x - near.solutions[last].x), found[last].dual
+        return there.x, there.dual
+    other = near.solutions[last]
+    same_rows = there.dual.size == found[last].dual.size
+    return there.x + (found[last].x - other.x), there.dual + (found[last].dual - other.dual) if same_rows else found[last].dual
+
+
+def _place(solution: Solution) -> tuple[Vector, Vector]:
+    return solution.x, solution.dual
 
 
 def grid(problem: Problem, alphas: int | ArrayLike) -> Vector:

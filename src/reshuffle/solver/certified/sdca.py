@@ -35,7 +35,7 @@ def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed:
     pull = 1.0 / (problem.n * problem.alpha)
     intercept_pull = pull * (float(np.median(squares)) or 1.0) if problem.fit_intercept else 0.0
     step = DualStep(compiled(problem.loss, "prox"), problem.loss.parameter, pull, intercept_pull)
-    state, visits, pace = DualState(dual, np.zeros(problem.n)), Visits(problem, seed), Pace()
+    state, visits, pace = DualState(dual, np.zeros(problem.n)), Visits(problem, seed), Pace(progress.gap)
     while True:
         aim = progress.aim
         share, visit = visits.next(pace.enough(aim))
@@ -118,10 +118,10 @@ class Pace:
     g r^2 + ... still to gain; the gap is taken to be some times that before anybody has looked, and to fall as fast ever after.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, gap: float) -> None:
         self._passes: list[tuple[float, float]] = []  # how many rows were visited, as a share, and what they gained
-        self._rate = 0.0  # the logarithm of r, or zero where it is not known
-        self._gap, self._since = math.inf, 0.0  # when last looked at, and how many passes ago that was
+        self._rate = math.log(tuning.FASTEST) if gap < math.inf else 0.0  # the logarithm of r, or zero where it is not known
+        self._gap, self._since = gap, 0.0  # when last looked at, and how many passes ago that was
 
     def went_on(self, share: float) -> None:
         self._since += share

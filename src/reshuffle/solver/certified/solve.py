@@ -58,10 +58,7 @@ def solve(
     progress = Progress(problem, x, start, tol=tol, max_iter=max_iter, small=small, callback=callback)
     with one_thread(), memory_in_words():
         if x0 is not None:
-            if dual0 is not None:
-                progress.bound_by(dual0)
-            z = problem.margins(x)
-            progress.offer(x, problem.objective_at(z, x), problem.duals(z))
+            _warm_start(problem, progress, x, dual0)
         if not progress.finished:
             _solve(problem, progress, warm=x0 is not None, seed=seed)
     return progress.solution()
@@ -75,12 +72,30 @@ def _solve(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> No
         _solve(span.problem, inner, warm=warm, seed=seed)
         progress.adopt(span.outside(inner.x), inner.dual, inner.history)
         warm = True
-    few = problem.dimension <= min(few_features(problem), problem.n)
-    if not progress.finished and problem.rows.one_by_one and (problem.smoothness is None or not few):
+    if not progress.finished and _dual_passes(problem):
         sdca(problem, progress, *_dual_start(problem, progress, warm), seed=seed, patience=_patience(problem))
         warm = True
     if not progress.finished:
         newton(problem, progress, progress.x, seed=seed, grow=not warm, width=_width(problem, progress.baseline))
+
+
+def _dual_passes(problem: Problem) -> bool:
+    """Whether SDCA comes first."""
+    few = problem.dimension <= min(few_features(problem), problem.n)
+    return problem.rows.one_by_one and (problem.smoothness is None or not few)
+
+
+def _warm_start(problem: Problem, progress: Progress, x: Vector, dual: Vector | None) -> None:
+    """Looks at x with dual values. Where dual passes would come first, and some are known, they lead to an x of their own, which is
+    where those passes would go on.
+    """
+    if dual is None or dual.size != problem.n or not _dual_passes(problem):
+        z = problem.margins(x)
+        progress.offer(x, problem.objective_at(z, x), problem.duals(z))
+        return
+    progress.bound_by(dual)
+    x[: problem.d] = progress.pull / -problem.alpha
+    progress.offer(x, None, None)
 
 
 def _patience(problem: Problem) -> float:
