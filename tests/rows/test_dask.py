@@ -20,6 +20,7 @@ from reshuffle.solver.certified import solve
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'reshuffle[dask]'")
 import dask.array as da  # noqa: E402
 
+from reshuffle.rows import calls  # noqa: E402
 from reshuffle.rows import dask as dask_rows  # noqa: E402
 
 N, D = 90, 5
@@ -126,8 +127,7 @@ def test_constants_are_those_of_rows_in_memory(client, kind):
 
 def test_products_of_many_partitions(client, monkeypatch):
     """More of them than workers, and sums of three at a time, so that a scan has several levels."""
-    monkeypatch.setattr(dask_rows, "_FEW", 3)
-    monkeypatch.setattr(dask_rows, "_LARGE", 1)
+    monkeypatch.setattr(calls, "_FEW", 3)
     rng, few = np.random.default_rng(4), as_rows(numbers(n=1))
     theirs = as_rows(sp.csr_array(numbers(n=110)))
     parts = [client.submit(dask_rows._read, theirs.reader(10 * k, 10 * (k + 1)), pure=False) for k in range(11)]
@@ -240,33 +240,62 @@ def test_a_scheduler_that_is_not_there_is_one_line(monkeypatch, capsys):
 
 
 def test_a_worker_that_is_killed_costs_time_and_no_result(client, labelled, monkeypatch):
-    """By SIGKILL, while products of an order are computed, and once more while a Newton step is."""
+    """By SIGKILL, between the two calls of a product of an order, and once more before a call of a Newton step."""
     X, y = labelled
     problem, same = (rs.Problem(A, y, alpha=1e-3) for A in (as_rows(X).on_dask(), X))
-    wait, calls, killed = dask_rows._gathered, [], []
+    products, asked, killed = [], [], []
+    nothing_before, places = dask_rows._nothing_before, calls.Held._places
 
-    def killing(active, futures):
-        calls.append(futures)
-        if len(calls) in doomed:
-            pids = active.run(os.getpid)
-            killed.append(pids[min(pids)])
-            os.kill(killed[-1], signal.SIGKILL)
-        return wait(active, futures)
+    def kill():
+        killed.append(pids[min(pids)])
+        os.kill(killed[-1], signal.SIGKILL)
 
-    monkeypatch.setattr(dask_rows, "_gathered", killing)
-    doomed = (25,)
+    def between(everything):
+        products.append(everything)
+        if len(products) == 4:
+            kill()
+        return nothing_before(everything)
+
+    def before(held):
+        asked.append(held)
+        if len(asked) == doomed:
+            kill()
+        return places(held)
+
+    monkeypatch.setattr(dask_rows, "_nothing_before", between)
+    pids = client.run(os.getpid)
     ours = rs.constants(problem, permutations=2, batch_size=7, jobs=1, tol=1e-8)
-    assert len(calls) > 30
+    assert len(products) > 10
     assert len(killed) == 1
     np.testing.assert_allclose(ours.hat, rs.constants(same, permutations=2, batch_size=7, tol=1e-8).hat, rtol=EXACT)
     client.wait_for_workers(2, timeout=60)
-    calls.clear()
-    doomed = (8,)
+    monkeypatch.setattr(calls.Held, "_places", before)
+    pids, doomed = client.run(os.getpid), 8
     found = solve(problem, tol=1e-6)
     assert len(killed) == 2
     assert found.relative_gap <= 1e-6
     assert found.f == pytest.approx(solve(same, tol=1e-6).f, rel=EXACT)
     client.wait_for_workers(2, timeout=60)
+
+
+def test_a_call_that_kills_its_worker_is_repeated_and_not_for_ever(client, tmp_path, monkeypatch):
+    rows, died = as_rows(numbers()).on_dask(), tmp_path / "died"
+
+    def dies(held, times):
+        deaths = int(died.read_text()) if died.exists() else 0
+        if deaths < times:
+            died.write_text(str(deaths + 1))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return held.n, None
+
+    chosen = {"each": [()], "chosen": [1]}
+    assert rows._held.ask(dies, 1, **chosen) == ([N // 2], None)
+    assert died.read_text() == "1"
+    monkeypatch.setattr(calls, "_LOSSES", 2)
+    with pytest.raises(MemoryError, match=r"killed again and again in the same task.*use more workers"):
+        rows._held.ask(dies, 9, **chosen)
+    client.wait_for_workers(2, timeout=60)
+    assert rows.margins(np.ones(D)) == pytest.approx(numbers().sum(axis=1))
 
 
 def test_workers_read_a_store_by_themselves(client, tmp_path):

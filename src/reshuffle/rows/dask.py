@@ -3,13 +3,13 @@
 What goes where
     rows        on the workers, about as many partitions as they have threads. A partition is the result of a task that reads it, or
                 that has it as an argument, so Dask makes it again where a worker dies: that costs time, never the result.
-    n-vectors   in the client's memory. A task is sent the slice that belongs to its partition, and sends one back.
-    d-vectors   to every partition, and summed on the way back, a few at a time.
+    n-vectors   in the client's memory. A partition is sent the slice that belongs to it, and sends one back.
+    d-vectors   to every partition, and summed on the way back.
 
-A product A x, A'u or A'CA x is a task for each partition. A product of the ordered matrix (Lhat) is two, with a scan between them:
-as in `ordered_pass` of rows in memory a partition needs U, what the rows before it sum to with their batch numbers, and R, what all
-other rows sum to. A first pass over each partition, from nothing, leaves exactly its own share of both; sums of these shares, a few
-at a time, travel between workers and not through the client.
+What stays on workers is made by tasks; all else is a call (`calls`), which takes about two milliseconds. A product A x, A'u or
+A'CA x is one. A product of the ordered matrix (Lhat) is two, a scan: as in `ordered_pass` of rows in memory a partition needs
+U, what the rows before it sum to with their batch numbers, and R, what all other rows sum to. A first pass over each partition,
+from nothing, leaves exactly its own share of both.
 
 An order is an exchange: each partition sorts its rows by their place in the order and cuts them where the partitions of the order
 begin, and each of those lays what it is sent at its place. Random orders are drawn on the client: they are those of rows in memory.
@@ -31,15 +31,15 @@ import numpy as np
 import scipy.sparse as sp
 from dask.sizeof import sizeof
 from dask.system import CPU_COUNT
-from distributed import Client, KilledWorker, LocalCluster
+from distributed import Client, LocalCluster
 from numpy.typing import NDArray
 
 from reshuffle.blas import one_thread
 from reshuffle.rows.base import Integers, Positions, Rows
+from reshuffle.rows.calls import Held, gathered
 from reshuffle.rows.memory import ArrangedMemory, MemoryRows, unchecked
 from reshuffle.vectors import Vector
 
-_FEW = 16  # vectors that are summed by one task
 _LARGE = 1 << 20  # bytes of a vector for all partitions from which on workers hand it to each other
 _SECONDS_TO_ANSWER = 5
 _SHARE = 0.3  # of a worker's memory for the orders that are multiplied at once; an exchange holds rows twice for a moment
@@ -97,12 +97,12 @@ def of_array(X: Any, name: str = "X") -> "DaskRows":
         raise ValueError(f"{name} has {X.ndim} dimensions; use an n x d array")
     blocks = client.compute([*X.rechunk({1: -1}).to_delayed().ravel()])
     parts = client.map(_rows_of, blocks, [name] * len(blocks), pure=False)
-    shapes = np.array(_gathered(client, client.map(_shape, parts, pure=False)))
+    shapes = np.array(gathered(client, client.map(_shape, parts, pure=False)))
     full = np.flatnonzero(shapes[:, 0])
     if not full.size or not shapes[0, 1]:
         raise ValueError(f"{name} has shape {X.shape}; it needs at least one row and one column")
     rows = DaskRows(client, [parts[k] for k in full], np.append(0, np.cumsum(shapes[full, 0])), int(shapes[0, 1]))
-    rows._asked("refuse_non_finite", name, rows.edges[:-1].tolist())
+    rows._asked("refuse_non_finite", name, each=[(int(first),) for first in rows.edges[:-1]])
     return rows
 
 
@@ -112,8 +112,14 @@ class DaskRows(Rows):
     one_by_one = False  # a visit would be a message
 
     def __init__(self, client: Any, parts: list[Any], bounds: NDArray[np.int64], d: int) -> None:
-        self.client, self.parts, self.edges, self._width = client, parts, bounds, d
+        self.client, self.edges, self._width = client, bounds, d
+        self._held = Held(client, parts)
         self._last: tuple[Any, Any] = (None, None)
+
+    @property
+    def parts(self) -> list[Any]:
+        """The partitions, as futures."""
+        return self._held.futures
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -125,7 +131,7 @@ class DaskRows(Rows):
     @cached_property
     def _facts(self) -> Vector:
         """Entries, those that are not zero, and bytes of each partition."""
-        return np.array(self._answers(self._map(_facts, self.parts)), dtype=np.float64)
+        return np.array(self._held.ask(_facts)[0], dtype=np.float64)
 
     @property
     def entries(self) -> int:
@@ -146,43 +152,30 @@ class DaskRows(Rows):
         with dask.config.set(_NO_WARNING):
             return self.client.map(function, items, *each, pure=False)  # type: ignore[no-any-return]
 
-    def _answers(self, futures: Any) -> Any:
-        return _gathered(self.client, futures)
-
     def _methods(self, method: str, *columns: Any, parts: Any = None) -> list[Any]:
+        """What a method makes of every partition, left there."""
         return self._map(_method, self.parts if parts is None else parts, self.intercept, method, *columns)
 
-    def _asked(self, method: str, *columns: Any, parts: Any = None) -> Any:
-        """What every partition answers."""
-        return self._answers(self._methods(method, *columns, parts=parts))
+    # --- calls
 
-    def _summed(self, method: str, *columns: Any, parts: Any = None) -> Any:
-        futures = self._methods(method, *columns, parts=parts)
-        while len(futures) > _FEW:
-            futures = self._map(_sum, [futures[k : k + _FEW] for k in range(0, len(futures), _FEW)])
-        return _sum(self._answers(futures))
+    def _asked(self, method: str, *given: Any, each: Any = None, chosen: Any = None) -> Any:
+        """What a method answers of every partition, or of those whose numbers are chosen."""
+        return self._held.ask(_own_answer, self.intercept, method, *given, each=each, chosen=chosen)[0]
 
-    def _before(self, items: list[Any]) -> tuple[list[list[Any]], list[Any]]:
-        """For each item those that sum to what comes before it, and those that sum to everything: a few in both cases."""
-        if len(items) <= _FEW:
-            return [items[:k] for k in range(len(items))], items
-        groups = [items[k : k + _FEW] for k in range(0, len(items), _FEW)]
-        before, everything = self._before(self._map(_sum, groups))
-        earlier = [self._map(_sum, [some]) if some else [] for some in before]
-        whole = self._map(_sum, [everything])
-        return [[*earlier[g], *group[:k]] for g, group in enumerate(groups) for k in range(len(group))], whole
+    def _summed(self, method: str, *given: Any, each: Any = None, chosen: Any = None) -> Any:
+        return self._held.ask(_share, self.intercept, method, *given, each=each, chosen=chosen)[1]
 
     def _to_all(self, vector: Vector) -> Any:
-        """A vector that every partition needs: with the tasks, or where that is much, in one place that workers fetch it from."""
+        """A vector for a task of every partition: with them or, where that is much, in one place that workers fetch it from."""
         return vector if vector.nbytes < _LARGE else self._map(_same, [vector])[0]
 
     def _slices(self, values: Any) -> list[Any]:
         return [values[low:high] for low, high in pairwise(self.edges)]
 
-    def _where(self, rows: Integers | None) -> tuple[list[Any], list[Any], list[Any]]:
+    def _where(self, rows: Integers | None) -> tuple[Any, list[Any], list[Any]]:
         """The partitions that hold these rows, the places of them in `rows`, and the numbers that they have in the partition."""
         if rows is None:
-            return self.parts, [slice(low, high) for low, high in pairwise(self.edges)], [None] * len(self.parts)
+            return None, [slice(low, high) for low, high in pairwise(self.edges)], [None] * len(self.parts)
         last, found = self._last
         if last is not rows:  # a batch is asked about many times
             holder = np.searchsorted(self.edges, rows, side="right") - 1
@@ -191,24 +184,24 @@ class DaskRows(Rows):
             chosen = [k for k in range(len(self.parts)) if cuts[k] < cuts[k + 1]]
             places = [sort[cuts[k] : cuts[k + 1]] for k in chosen]
             inside = [np.asarray(rows[place], dtype=np.int64) - self.edges[k] for k, place in zip(chosen, places, strict=True)]
-            found = [self.parts[k] for k in chosen], places, inside
+            found = chosen, places, inside
             self._last = rows, found
         return found  # type: ignore[no-any-return]
 
     # --- rows
 
     def take(self, rows: Integers) -> MemoryRows:
-        parts, places, inside = self._where(np.asarray(rows))
-        kinds, matrices = zip(*self._answers(self._map(_taken, parts, inside)), strict=True)
+        chosen, places, inside = self._where(np.asarray(rows))
+        kinds, matrices = zip(*self._held.ask(_taken, each=[(some,) for some in inside], chosen=chosen)[0], strict=True)
         return kinds[0](_stacked(matrices)[np.argsort(np.concatenate(places))])  # type: ignore[no-any-return]
 
     def subset(self, rows: Integers) -> Rows:
         """Selected in each partition, and left there."""
         if (np.diff(rows) <= 0).any():
             return self.take(rows)
-        parts, places, inside = self._where(rows)
+        chosen, places, inside = self._where(rows)
         bounds = np.append(0, np.cumsum([place.size for place in places]))
-        return self._made("take", bounds, inside, parts=parts)
+        return self._made("take", bounds, inside, parts=[self.parts[k] for k in chosen])
 
     def _made(self, method: str, bounds: Any, *columns: Any, parts: Any = None) -> "DaskRows":
         """The rows that a method makes of those of each partition."""
@@ -238,34 +231,36 @@ class DaskRows(Rows):
         return np.min(low, axis=0), np.max(high, axis=0)
 
     def _sums_about(self, centre: Vector, half: Vector) -> Vector:
-        return self._summed("sums_about", self._to_all(centre), self._to_all(half))  # type: ignore[no-any-return]
+        return self._summed("sums_about", centre, half)  # type: ignore[no-any-return]
 
     def margins(self, x: Vector, rows: Integers | None = None) -> Vector:
-        parts, places, inside = self._where(rows)
-        answers = self._asked("margins", self._to_all(x), inside, parts=parts)
+        chosen, places, inside = self._where(rows)
+        answers = self._asked("margins", x, each=[(some,) for some in inside], chosen=chosen)
         return _put(places, answers, np.empty(self.n if rows is None else rows.size))
 
     def transposed(self, u: Vector, rows: Integers | None = None) -> Vector:
-        parts, places, inside = self._where(rows)
-        return self._summed("transposed", [u[place] for place in places], inside, parts=parts)  # type: ignore[no-any-return]
+        return self._summed_over("transposed", u, rows)
 
     def curved_product(self, curvatures: Vector, x: Vector, rows: Integers | None = None) -> tuple[Vector, Vector]:
-        parts, places, inside = self._where(rows)
-        columns = [curvatures[place] for place in places], self._to_all(x), inside
-        along, products = zip(*self._asked("curved_product", *columns, parts=parts), strict=True)
-        return _put(places, along, np.empty(curvatures.size)), _sum(products)
+        chosen, places, inside = self._where(rows)
+        each = [(curvatures[place], some) for place, some in zip(places, inside, strict=True)]
+        along, product = self._held.ask(_curved, self.intercept, x, each=each, chosen=chosen)
+        return _put(places, along, np.empty(curvatures.size)), product
 
     def curved_squares(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
-        parts, places, inside = self._where(rows)
-        return self._summed("curved_squares", [curvatures[place] for place in places], inside, parts=parts)  # type: ignore[no-any-return]
+        return self._summed_over("curved_squares", curvatures, rows)
 
     def hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
-        parts, places, inside = self._where(rows)
-        return self._summed("hessian", [curvatures[place] for place in places], inside, parts=parts)  # type: ignore[no-any-return]
+        return self._summed_over("hessian", curvatures, rows)
 
     def rough_hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
-        parts, places, inside = self._where(rows)
-        return self._summed("rough_hessian", [curvatures[place] for place in places], inside, parts=parts)  # type: ignore[no-any-return]
+        return self._summed_over("rough_hessian", curvatures, rows)
+
+    def _summed_over(self, method: str, values: Vector, rows: Integers | None) -> Vector:
+        """The sum of a method's answers, for a value of each row."""
+        chosen, places, inside = self._where(rows)
+        each = [(values[place], some) for place, some in zip(places, inside, strict=True)]
+        return self._summed(method, each=each, chosen=chosen)  # type: ignore[no-any-return]
 
     # --- orders
 
@@ -291,8 +286,8 @@ class DaskRows(Rows):
     def prefix_norms(self, order: Integers, u: Vector, along_c: Vector, c_square: float) -> Vector:
         rows = self.in_order(order)
         slices = rows._slices(u[order]), rows._slices(along_c[order])
-        before, _ = rows._before(rows._map(_prefix_sum, rows.parts, self.intercept, *slices))
-        return np.concatenate(rows._answers(rows._map(_prefix_norms, rows.parts, self.intercept, *slices, before, c_square)))
+        pieces = Held(self.client, rows._map(_Prefixes, rows.parts, self.intercept, *slices, c_square))
+        return np.concatenate(pieces.scan(_sums, None, np.zeros_like, _along))
 
 
 @dataclass(frozen=True)
@@ -327,16 +322,16 @@ class ArrangedDask:
     def __init__(self, rows: DaskRows, scale: Vector, visit: Integers, batch_size: int) -> None:
         self.visit, self._rows, self._scale, self._batch_size = visit, rows, scale, batch_size
         self._torn = bool((rows.edges[1:-1] % batch_size).any())
-        self._pieces = rows._map(_Piece, rows.parts, rows.intercept, rows._slices(scale), rows.edges[:-1].tolist(), batch_size)
+        pieces = rows._map(_Piece, rows.parts, rows.intercept, rows._slices(scale), rows.edges[:-1].tolist(), batch_size)
+        self._pieces = Held(rows.client, pieces)
 
     def ordered(self, v: Vector, out: Vector) -> None:
-        rows, slices = self._rows, self._rows._slices(v)
-        if self._batch_size == rows.n:  # the Gram matrix itself
-            sums = rows._map(_sum_of_all, self._pieces, slices)
-            np.concatenate(rows._answers(rows._map(_along_all, self._pieces, [rows._before(sums)[1]] * len(sums))), out=out)
-            return
-        before, everything = rows._before(rows._map(_sums, self._pieces, slices))
-        answers = rows._answers(rows._map(_ordered, self._pieces, slices, before, [everything] * len(before)))
+        each = [(part,) for part in self._rows._slices(v)]
+        if self._batch_size == self._rows.n:  # the Gram matrix itself
+            _, everything = self._pieces.ask(_sum_of_all, each=each)
+            answers, _ = self._pieces.ask(_along_all, everything)
+        else:
+            answers = self._pieces.scan(_sums, each, _nothing_before, _along)
         np.concatenate(answers, out=out)
 
     def batched(self, members: Integers, starts: Integers, v: Vector, out: Vector) -> None:
@@ -346,12 +341,12 @@ class ArrangedDask:
                 out[low:high] = scale * self._rows.margins(self._rows.transposed(scale * v[low:high], batch), batch)
             return
         cuts = np.searchsorted(members, self._rows.edges)  # of which each is where a batch begins
-        live = [k for k in range(len(self._pieces)) if cuts[k] < cuts[k + 1]]
+        live = [k for k in range(cuts.size - 1) if cuts[k] < cuts[k + 1]]
         places = [slice(cuts[k], cuts[k + 1]) for k in live]
         inside = [members[place] - self._rows.edges[k] for k, place in zip(live, places, strict=True)]
         own = [starts[slice(*np.searchsorted(starts, [place.start, place.stop + 1]))] - place.start for place in places]
-        answers = self._rows._map(_batched, [self._pieces[k] for k in live], inside, own, [v[place] for place in places])
-        _put(places, self._rows._answers(answers), out)
+        each = [(*both, v[place]) for *both, place in zip(inside, own, places, strict=True)]
+        _put(places, self._pieces.ask(_batched, each=each, chosen=live)[0], out)
 
 
 # --- what workers do
@@ -363,9 +358,18 @@ class _Piece:
     def __init__(self, rows: MemoryRows, intercept: bool, scale: Vector, first: int, batch_size: int) -> None:
         self.rows, self.scale, self.first, self.batch_size = rows.with_intercept(intercept), _own(scale), first, batch_size
 
-    def ordered(self, v: Vector, state: Vector) -> Vector:
+    def sums(self, v: Vector) -> Vector:
+        """What these rows add to U, and take from R; v is kept for what comes next."""
+        self.v, state = _own(v), np.zeros((2, self.rows.dimension))
+        self._pass(state)
+        return state
+
+    def along(self, before: Vector) -> Vector:
+        return self._pass(before.copy())
+
+    def _pass(self, state: Vector) -> Vector:
         """Leaves in `state` what it has become."""
-        return self.rows.ordered_pass(self.scale, _own(v), self.first, self.batch_size, state)
+        return self.rows.ordered_pass(self.scale, self.v, self.first, self.batch_size, state)
 
     def batched(self, members: Positions, starts: Positions, v: Vector) -> Vector:
         out = np.empty(members.size)
@@ -374,50 +378,63 @@ class _Piece:
         return out
 
 
-def _sum_of_all(piece: _Piece, v: Vector) -> Vector:
-    total: Vector = piece.rows.transposed(piece.scale * v)
-    return total
+class _Prefixes:
+    """Rows of an order, with what `prefix_norms` sums."""
+
+    def __init__(self, rows: MemoryRows, intercept: bool, u: Vector, along_c: Vector, c_square: float) -> None:
+        self.rows, self.u, self.along_c, self.c_square = rows.with_intercept(intercept), _own(u), _own(along_c), c_square
+
+    def sums(self) -> Vector:
+        """The sum of u_i a_i, then that of u_i a_i'c, then how many there are."""
+        S = self.rows.transposed(self.u)
+        return np.concatenate([S, [float(self.u @ self.along_c), float(self.u.size)]])
+
+    def along(self, before: Vector) -> Vector:
+        S, (S_c, k) = before[:-2].copy(), before[-2:]
+        sums = np.array([float(S @ S), float(S[-1]) if self.rows.intercept else 0.0, S_c, k, self.c_square])
+        return self.rows.prefix_pass(self.u, self.along_c, S, sums)
 
 
-def _along_all(piece: _Piece, everything: list[Vector]) -> Vector:
-    along: Vector = piece.scale * piece.rows.margins(_own(_sum(everything)))
-    return along
+def _sums(piece: _Piece | _Prefixes, *own: Vector) -> tuple[None, Vector]:
+    return None, piece.sums(*own)
 
 
-def _sums(piece: _Piece, v: Vector) -> Vector:
-    """What these rows add to U, and take from R."""
-    state = np.zeros((2, piece.rows.dimension))
-    piece.ordered(v, state)
-    return state
+def _along(piece: _Piece | _Prefixes, before: Vector) -> tuple[Vector, None]:
+    return piece.along(before), None
 
 
-def _ordered(piece: _Piece, v: Vector, before: list[Vector], everything: list[Vector]) -> Vector:
-    state = _sum(before) + np.zeros((2, piece.rows.dimension))
-    state[1] -= _sum(everything)[1]
-    return piece.ordered(v, state)
+def _nothing_before(everything: Vector) -> Vector:
+    """U and R at the first row: all rows are yet to come."""
+    return np.array([np.zeros_like(everything[0]), -everything[1]])
 
 
-def _batched(piece: _Piece, members: Positions, starts: Positions, v: Vector) -> Vector:
-    return piece.batched(members, starts, v)
+def _sum_of_all(piece: _Piece, v: Vector) -> tuple[None, Vector]:
+    return None, piece.rows.transposed(piece.scale * v)
 
 
-def _prefix_sum(rows: MemoryRows, intercept: bool, u: Vector, along_c: Vector) -> Vector:
-    """The sum of u_i a_i, then that of u_i a_i'c, then how many there are."""
-    S = rows.with_intercept(intercept).transposed(_own(u))
-    return np.concatenate([S, [float(u @ along_c), float(u.size)]])
+def _along_all(piece: _Piece, everything: Vector) -> tuple[Vector, None]:
+    return piece.scale * piece.rows.margins(_own(everything)), None
 
 
-def _prefix_norms(rows: MemoryRows, intercept: bool, u: Vector, along_c: Vector, before: list[Vector], c_square: float) -> Vector:
-    rows = rows.with_intercept(intercept)
-    *S, S_c, k = _sum(before) + np.zeros(rows.dimension + 2)
-    S = np.array(S)
-    sums = np.array([float(S @ S), float(S[-1]) if intercept else 0.0, S_c, k, c_square])
-    return rows.prefix_pass(_own(u), _own(along_c), S, sums)
+def _batched(piece: _Piece, members: Positions, starts: Positions, v: Vector) -> tuple[Vector, None]:
+    return piece.batched(members, starts, v), None
 
 
 def _method(rows: MemoryRows, intercept: bool, method: str, *arguments: Any) -> Any:
     with one_thread():
         return getattr(rows.with_intercept(intercept), method)(*map(_own, arguments))
+
+
+def _own_answer(rows: MemoryRows, intercept: bool, method: str, *arguments: Any) -> tuple[Any, None]:
+    return _method(rows, intercept, method, *arguments), None
+
+
+def _share(rows: MemoryRows, intercept: bool, method: str, *arguments: Any) -> tuple[None, Any]:
+    return None, _method(rows, intercept, method, *arguments)
+
+
+def _curved(rows: MemoryRows, intercept: bool, x: Vector, curvatures: Vector, chosen: Integers | None) -> tuple[Vector, Vector]:
+    return _method(rows, intercept, "curved_product", curvatures, x, chosen)  # type: ignore[no-any-return]
 
 
 def _read(reader: Callable[[], MemoryRows]) -> MemoryRows:
@@ -433,12 +450,12 @@ def _shape(rows: MemoryRows) -> tuple[int, int]:
     return rows.shape
 
 
-def _facts(rows: MemoryRows) -> tuple[int, int, int]:
-    return rows.entries, rows.nonzeros, sizeof(rows)
+def _facts(rows: MemoryRows) -> tuple[tuple[int, int, int], None]:
+    return (rows.entries, rows.nonzeros, sizeof(rows)), None
 
 
-def _taken(rows: MemoryRows, chosen: Positions) -> tuple[Any, Any]:
-    return rows._kind, rows.matrix[chosen]
+def _taken(rows: MemoryRows, chosen: Positions) -> tuple[tuple[Any, Any], None]:
+    return (rows._kind, rows.matrix[chosen]), None
 
 
 def _cut(rows: MemoryRows, place_of: Positions, bounds: Positions) -> list[tuple[Any, Positions]]:
@@ -463,10 +480,6 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _sum(arrays: Sequence[Any]) -> Any:
-    return sum(arrays[1:], arrays[0]) if arrays else 0.0
-
-
 def _own(value: Any) -> Any:
     """Arrays that arrive may be read only, for which kernels would be compiled once more."""
     return value.copy() if isinstance(value, np.ndarray) and not value.flags.writeable else value
@@ -483,16 +496,6 @@ def _put(places: Sequence[Any], values: Sequence[Vector], out: Vector) -> Vector
     for place, value in zip(places, values, strict=True):
         out[place] = value
     return out
-
-
-def _gathered(client: Any, futures: Any) -> Any:
-    try:
-        return client.gather(futures)
-    except KilledWorker as error:
-        raise MemoryError(
-            f"workers of Dask were killed again and again in the same task, mostly a sign that they lack memory ({error}); "
-            "use more workers, or give them more"
-        ) from None
 
 
 @sizeof.register(MemoryRows)  # type: ignore[untyped-decorator]

@@ -1,0 +1,231 @@
+"""Functions called on the workers that hold what they are about, without the scheduler: there and back takes two milliseconds,
+where a task takes more than ten.
+
+What stays is the result of a task, so that Dask makes it again where a worker dies. What only passes by, a product or a sum, is the
+answer to a call. Its messages go along a tree, as do answers: the client calls a few workers, each of which calls a few others in
+its turn, and sums what they answer on the way back. A call that a worker did not live to answer is repeated as a whole, once Dask
+has made again what was lost.
+
+A scan, for what depends on all that comes before, is two calls. On the way up every node of the tree keeps the sums of those below
+it; on the way down it tells them what stands before each.
+"""
+
+import asyncio
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, chain
+from typing import Any
+
+from distributed import KilledWorker, WorkerPlugin, wait
+from distributed.actor import ProxyRPC
+from distributed.protocol import to_serialize
+
+_FEW = 16  # nodes that the client or a node calls
+_LOSSES = 6  # of workers, in the same call
+_PAUSE = 0.05  # seconds before a call is repeated, twice as long each time: the scheduler has to notice first
+_SECONDS_TO_ANSWER = 5
+_OPERATION = "reshuffle_call"
+
+Answers = Callable[..., tuple[Any, Any]]  # for a list of them, and to be summed
+
+
+@dataclass
+class _Node:
+    """What a call is about, at the worker that has it, and those that this one calls."""
+
+    address: str
+    key: Any
+    own: tuple[Any, ...]  #: arguments
+    below: list["_Node"] = field(default_factory=list)
+
+
+@dataclass
+class _Message:
+    function: Answers
+    given: tuple[Any, ...]  #: arguments for all
+    node: _Node
+    keep: bool = False  #: the sums of those below, for what comes down next
+    before: Any = None  #: the sum of what stands before this node, of a scan on its way down
+
+
+class _Lost(OSError):
+    """What was asked for is not there, or not any more."""
+
+
+class _Listening(WorkerPlugin):  # type: ignore[misc]
+    """Lets a worker answer calls."""
+
+    name = _OPERATION
+
+    def setup(self, worker: Any) -> None:
+        async def answer(message: _Message) -> dict[str, Any]:
+            try:
+                return {"answer": to_serialize(await _answered(worker, message))}
+            except Exception as error:
+                return {"error": to_serialize(error)}
+
+        worker.handlers[_OPERATION] = answer
+
+
+async def _answered(worker: Any, message: _Message) -> tuple[list[Any], Any]:
+    """The answers of a node and of all below it, in their order, and the sum of their shares."""
+    node = message.node
+    if node.key not in worker.data:
+        raise _Lost(f"{node.key} is not at {node.address}")
+    held, arguments, before = worker.data[node.key], (*message.given, *node.own), None
+    if message.before is not None:
+        if getattr(held, "shares", None) is None:
+            raise _Lost(f"{node.key} at {node.address} was made again between two calls")
+        arguments, before = (*arguments, message.before), list(accumulate(held.shares, initial=message.before))[1:]
+    own = worker.loop.run_in_executor(worker.executors["default"], message.function, held, *arguments)
+    (answer, share), below = await asyncio.gather(own, _asked(worker.rpc, message, node.below, before))
+    shares = [share, *(sum_ for _, sum_ in below)]
+    if message.keep:
+        held.shares = shares[:-1]
+    return [answer, *chain.from_iterable(answers for answers, _ in below)], summed(shares)
+
+
+async def _asked(rpc: Callable[[str], Any], message: _Message, nodes: Sequence[_Node], before: Sequence[Any] | None) -> list[Any]:
+    """What each of these nodes answers."""
+    befores = [None] * len(nodes) if before is None else before
+    return await asyncio.gather(
+        *(_one(rpc(node.address), replace(message, node=node, before=one)) for node, one in zip(nodes, befores, strict=True))
+    )
+
+
+async def _one(worker: Any, message: _Message) -> Any:
+    found = await getattr(worker, _OPERATION)(message=to_serialize(message))
+    if found is None or "error" in found:
+        raise _Lost(f"{message.node.address} does not know how to answer") if found is None else found["error"]
+    return found["answer"]
+
+
+def _tree(nodes: list[_Node]) -> list[_Node]:
+    """A few nodes, with all others below them, such that going through a node before those below it keeps their order."""
+    while len(nodes) > _FEW:
+        groups = [nodes[k : k + _FEW] for k in range(0, len(nodes), _FEW)]
+        for head, *others in groups:
+            head.below += others
+        nodes = [group[0] for group in groups]
+    return nodes
+
+
+def summed(arrays: Iterable[Any]) -> Any:
+    """None where there is nothing to sum."""
+    first, *others = [array for array in arrays if array is not None] or [None]
+    return sum(others, first)
+
+
+class Held:
+    """Results of tasks, one after the other, and calls of functions with them."""
+
+    def __init__(self, client: Any, futures: list[Any]) -> None:
+        self.client, self.futures = client, futures
+        self._addresses: list[str] | None = None
+
+    def ask(self, function: Answers, *given: Any, each: Any = None, chosen: Any = None) -> tuple[list[Any], Any]:
+        """Calls function(result, *given, *own) for all results, or for those whose numbers are chosen; `each` has the own arguments
+        of each. The function answers with a pair: a list of the first of each comes back, and the sum of the second.
+        """
+
+        async def once(rpc: Callable[[str], Any], addresses: list[str]) -> tuple[list[Any], Any]:
+            nodes = self._nodes(addresses, each, chosen)
+            found = await _asked(rpc, _Message(function, given, nodes[0]), nodes, None)
+            return list(chain.from_iterable(answers for answers, _ in found)), summed(share for _, share in found)
+
+        return self._repeated(once)  # type: ignore[no-any-return]
+
+    def scan(self, up: Answers, each: Any, first: Callable[[Any], Any], down: Answers) -> list[Any]:
+        """The answers of down(result, before), where `before` sums the shares that up(result, *own) answered with for all results
+        before this one, and first(the sum of all).
+        """
+
+        async def twice(rpc: Callable[[str], Any], addresses: list[str]) -> list[Any]:
+            nodes = self._nodes(addresses, each, None)
+            shares = [share for _, share in await _asked(rpc, _Message(up, (), nodes[0], keep=True), nodes, None)]
+            before = list(accumulate(shares[:-1], initial=first(summed(shares))))
+            nodes = self._nodes(addresses, None, None)
+            found = await _asked(rpc, _Message(down, (), nodes[0]), nodes, before)
+            return list(chain.from_iterable(answers for answers, _ in found))
+
+        return self._repeated(twice)  # type: ignore[no-any-return]
+
+    def _nodes(self, addresses: list[str], each: Any, chosen: Any) -> list[_Node]:
+        numbers = range(len(self.futures)) if chosen is None else chosen
+        owns = [()] * len(numbers) if each is None else each
+        return _tree([_Node(addresses[k], self.futures[k].key, tuple(own)) for k, own in zip(numbers, owns, strict=True)])
+
+    def _repeated(self, work: Callable[..., Any]) -> Any:
+        """Until no worker is lost on the way."""
+        for loss in range(_LOSSES):
+            try:
+                rpc = _connection(self.client)
+                return self.client.sync(work, rpc, self._places())
+            except OSError as error:
+                self._addresses, lost = None, error
+                time.sleep(_PAUSE * 2**loss)
+        raise _killed(lost)
+
+    def _places(self) -> list[str]:
+        """The worker that each result is asked at."""
+        while self._addresses is None:
+            settled(self.client, self.futures)
+            holders, load = self.client.who_has(self.futures), Counter[str]()
+            addresses = []
+            for future in self.futures:
+                at = min(holders.get(future.key, ()), key=lambda address: load[address], default=None)
+                if at is None:  # a worker died just now
+                    break
+                load[at] += 1
+                addresses.append(at)
+            else:
+                self._addresses = addresses
+        return self._addresses
+
+
+def settled(client: Any, futures: list[Any]) -> None:
+    """Waits for tasks, and raises what one of them raised."""
+    wait(futures)
+    for future in futures:
+        if future.status == "error":
+            gathered(client, [future])
+
+
+def gathered(client: Any, futures: list[Any]) -> Any:
+    """Results of tasks."""
+    try:
+        return client.gather(futures)
+    except KilledWorker as error:
+        raise _killed(error) from None
+
+
+def _killed(error: Exception) -> MemoryError:
+    return MemoryError(
+        f"workers of Dask were killed again and again in the same task, mostly a sign that they lack memory ({error}); "
+        "use more workers, or give them more"
+    )
+
+
+_connections: "weakref.WeakKeyDictionary[Any, Callable[[str], Any]]" = weakref.WeakKeyDictionary()
+
+
+def _connection(client: Any) -> Callable[[str], Any]:
+    """How the client reaches workers: by itself or, where a network keeps it from that, by way of the scheduler."""
+    if client not in _connections:
+        client.register_plugin(_Listening())
+        direct = client.sync(_reaches, client, list(client.scheduler_info(n_workers=-1)["workers"])[:1])
+        scheduler = client.scheduler  # not the client, which would keep itself alive
+        _connections[client] = client.rpc if direct else lambda address: ProxyRPC(scheduler, address)
+    return _connections[client]
+
+
+async def _reaches(client: Any, addresses: list[str]) -> bool:
+    try:
+        for address in addresses:
+            await asyncio.wait_for(client.rpc(address).identity(), _SECONDS_TO_ANSWER)
+    except OSError:
+        return False
+    return True
