@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.losses.base import Loss
 from reshuffle.vectors import Vector
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 Integers = NDArray[np.integer[Any]]
 Positions = NDArray[np.int64]
+Visits = Callable[[Vector, Integers | None], Iterator[Integers]]
 
 # Forming the Gram matrix costs about n products of level 3 speed, which permutations then share. How many there are must not
 # enter: it would change how sums round.
@@ -50,8 +52,7 @@ class Step(NamedTuple):
 class DualStep(NamedTuple):
     """What one pass of SDCA does with the margin of a row: x = -pull A'(w dual)."""
 
-    prox: Any  #: of the loss, as a C function
-    parameter: float
+    loss: Loss
     pull: float
     intercept_pull: float
 
@@ -81,7 +82,7 @@ class Rows(ABC):
     intercept: bool = False  #: whether every row has one more entry, a one
     place: str = "memory"  #: where the rows are worked with
     in_blocks: bool = False  #: whether many rows at once are worked with far faster than one row after the other
-    one_by_one: bool = True  #: whether visiting rows one after the other, in any order, costs about what a pass over them does
+    one_by_one: bool = True  #: whether a pass that visits rows one after the other costs about what any pass over them does
     bounds: Integers | None = None  #: where blocks of rows begin, n last; None where rows far apart are as near as neighbours
 
     @property
@@ -282,6 +283,13 @@ class Rows(ABC):
             following[first : first + front] = own[:front]
             following[last - own[front:].size : last] = own[front:]
         return following
+
+    def sdca_pass(
+        self, visits: Visits, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, dual: Vector
+    ) -> None:
+        """A pass of stochastic dual coordinate ascent over rows that visits(squares, bounds) lists: changes x and dual."""
+        for visit in visits(squares, self.bounds):
+            self.sdca_epoch(visit, labels, weights, squares, step, x, dual)
 
     def sdca_epoch(
         self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, dual: Vector

@@ -26,6 +26,7 @@ from distributed.protocol import to_serialize
 _FEW = 16  # nodes that the client or a node calls
 _LOSSES = 6  # of workers, in the same call
 _PAUSE = 0.05  # seconds before a call is repeated, twice as long each time: the scheduler has to notice first
+_LOOK = 0.5  # seconds after which a call that is not answered yet asks whether all workers are there
 _SECONDS_TO_ANSWER = 5
 _OPERATION = "reshuffle_call"
 
@@ -162,12 +163,21 @@ class Held:
         """Until no worker is lost on the way."""
         for loss in range(_LOSSES):
             try:
-                rpc = _connection(self.client)
-                return self.client.sync(work, rpc, self._places())
+                return self.client.sync(self._watched, work, _connection(self.client), self._places())
             except OSError as error:
                 self._addresses, lost = None, error
                 time.sleep(_PAUSE * 2**loss)
         raise _killed(lost)
+
+    async def _watched(self, work: Callable[..., Any], rpc: Callable[[str], Any], addresses: list[str]) -> Any:
+        """Looks now and then whether the results are still where they were: to connect to a worker that is gone takes longer."""
+        task = asyncio.ensure_future(work(rpc, addresses))
+        while not (await asyncio.wait({task}, timeout=_LOOK))[0]:
+            holders = await self.client.scheduler.who_has(keys=[future.key for future in self.futures])
+            if any(at not in holders.get(future.key, ()) for future, at in zip(self.futures, addresses, strict=True)):
+                task.cancel()
+                raise _Lost("a worker is gone")
+        return task.result()
 
     def _places(self) -> list[str]:
         """The worker that each result is asked at."""

@@ -35,7 +35,7 @@ from distributed import Client, LocalCluster
 from numpy.typing import NDArray
 
 from reshuffle.blas import one_thread
-from reshuffle.rows.base import Integers, Positions, Rows
+from reshuffle.rows.base import DualStep, Integers, Positions, Rows, Visits
 from reshuffle.rows.calls import Held, gathered
 from reshuffle.rows.memory import ArrangedMemory, MemoryRows, unchecked
 from reshuffle.vectors import Vector
@@ -108,8 +108,6 @@ def of_array(X: Any, name: str = "X") -> "DaskRows":
 
 class DaskRows(Rows):
     """Rows in partitions: number k holds those from edges[k] to edges[k + 1]."""
-
-    one_by_one = False  # a visit would be a message
 
     def __init__(self, client: Any, parts: list[Any], bounds: NDArray[np.int64], d: int) -> None:
         self.client, self.edges, self._width = client, bounds, d
@@ -261,6 +259,15 @@ class DaskRows(Rows):
         chosen, places, inside = self._where(rows)
         each = [(values[place], some) for place, some in zip(places, inside, strict=True)]
         return self._summed(method, each=each, chosen=chosen)  # type: ignore[no-any-return]
+
+    def sdca_pass(
+        self, visits: Visits, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, dual: Vector
+    ) -> None:
+        """Each partition passes over its own rows, from the same x, as if the others moved it as far as it does (`_visited`)."""
+        each = [(labels[part], weights[part], dual[part]) for part in self._where(None)[1]]
+        duals, moved = self._held.ask(_visited, self.intercept, visits, step, len(self.parts), x, each=each)
+        np.concatenate(duals, out=dual)
+        x += moved
 
     # --- orders
 
@@ -435,6 +442,27 @@ def _share(rows: MemoryRows, intercept: bool, method: str, *arguments: Any) -> t
 
 def _curved(rows: MemoryRows, intercept: bool, x: Vector, curvatures: Vector, chosen: Integers | None) -> tuple[Vector, Vector]:
     return _method(rows, intercept, "curved_product", curvatures, x, chosen)  # type: ignore[no-any-return]
+
+
+def _visited(
+    rows: MemoryRows,
+    intercept: bool,
+    visits: Visits,
+    step: DualStep,
+    K: int,
+    x: Vector,
+    labels: Vector,
+    weights: Vector,
+    dual: Vector,
+) -> tuple[Vector, Vector]:
+    """The new dual values, and by how much they move x. All K partitions move it at once, so each pulls K times as hard while it
+    passes over its rows: |sum_k d_k|^2 <= K sum_k |d_k|^2, so that moves which each raise the dual objective as far as a partition
+    sees it raise it together (Ma, Smith, Jaggi, Jordan, Richtarik, Takac 2015, with gamma = 1).
+    """
+    rows, own, dual = rows.with_intercept(intercept), x.copy(), dual.copy()
+    step = step._replace(pull=K * step.pull, intercept_pull=K * step.intercept_pull)
+    rows.sdca_pass(visits, _own(labels), _own(weights), rows.squared_norms() - intercept, step, own, dual)
+    return dual, (own - x) / K
 
 
 def _read(reader: Callable[[], MemoryRows]) -> MemoryRows:

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from reshuffle.losses.base import compiled
 from reshuffle.rows import kernels
 from reshuffle.rows.base import DualStep, Integers, Positions, Rows, Step
 from reshuffle.rows.structure import as_csr
@@ -201,8 +202,8 @@ class MemoryRows(Rows):
     def sdca_epoch(
         self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, dual: Vector
     ) -> None:
-        held = self._held(x)
-        kernels.sdca_epoch(self.A, labels, weights, squares, visit, *step, held, dual)
+        held, loss = self._held(x), (compiled(step.loss, "prox"), step.loss.parameter)
+        kernels.sdca_epoch(self.A, labels, weights, squares, visit, *loss, step.pull, step.intercept_pull, held, dual)
         self._left(held, x)
 
     def prefix_norms(self, order: Integers, u: Vector, along_c: Vector, c_square: float) -> Vector:

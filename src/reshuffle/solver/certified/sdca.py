@@ -11,11 +11,12 @@ that moves to where the intercept has come after every pass (the method of multi
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.losses.base import compiled
 from reshuffle.orders.schemes import by_blocks
 from reshuffle.orders.streams import Stream, permutation
 from reshuffle.problem import Problem
@@ -30,13 +31,12 @@ def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed:
     squares = problem.squared_norms() - problem.fit_intercept
     pull = 1.0 / (problem.n * problem.alpha)
     intercept_pull = pull * (float(np.median(squares)) or 1.0) if problem.fit_intercept else 0.0
-    step = DualStep(compiled(problem.loss, "prox"), problem.loss.parameter, pull, intercept_pull)
-    heavy = np.flatnonzero(squares > tuning.HEAVY * squares.mean())
+    step, heavy = DualStep(problem.loss, pull, intercept_pull), tuning.HEAVY * float(squares.mean())
     gaps: list[tuple[int, float]] = []  # after so many passes
     share, look = 1.0, 1  # of a pass: the last one ends where the rate of the others says that it is enough; when to look next
     for epoch in range(10**9):
-        for visit in _visits(problem, heavy, share, seed, epoch):
-            problem.rows.sdca_epoch(visit, problem.labels, problem.sample_weight, squares, step, x, dual)
+        visits = Visits(heavy, share, seed, epoch)
+        problem.rows.sdca_pass(visits, problem.labels, problem.sample_weight, squares, step, x, dual)
         looking = epoch + 1 >= look or progress.at_last
         if not looking:
             progress.passed()
@@ -57,19 +57,28 @@ def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed:
             share = min(max(tuning.LAST_PASS * passes_to_go(gaps, progress.target, 1), tuning.SHORTEST_PASS), 1.0)
 
 
-def _visits(problem: Problem, heavy: NDArray[np.int64], share: float, seed: int, epoch: int) -> Iterator[NDArray[np.int64]]:
+@dataclass(frozen=True)
+class Visits:
     """This share of all rows in a random order, then of the heavy ones. Rows that lie in blocks are visited block by block: a pass
     needs no uniform order, and reads them where they lie.
     """
-    bounds, some, few = problem.rows.bounds, math.ceil(share * problem.n), math.ceil(share * heavy.size)
-    if bounds is not None:
-        yield by_blocks(np.arange(problem.n), bounds, seed, epoch, Stream.ORDER, Stream.WITHIN)[:some]
-        yield by_blocks(heavy, bounds, seed, epoch, Stream.HEAVY_ROWS, Stream.RUN_WITHIN)[:few]
-        return
-    visit = permutation(problem.n, seed, epoch)[:some]
-    if heavy.size:
-        visit = np.concatenate([visit, heavy[permutation(heavy.size, seed, epoch, Stream.HEAVY_ROWS)][:few]])
-    yield visit
+
+    heavy: float  #: squared norm
+    share: float
+    seed: int
+    epoch: int
+
+    def __call__(self, squares: Vector, bounds: NDArray[Any] | None) -> Iterator[NDArray[np.integer[Any]]]:
+        heavy = np.flatnonzero(squares > self.heavy)
+        some, few, drawn = math.ceil(self.share * squares.size), math.ceil(self.share * heavy.size), (self.seed, self.epoch)
+        if bounds is not None:
+            yield by_blocks(np.arange(squares.size), bounds, *drawn, Stream.ORDER, Stream.WITHIN)[:some]
+            yield by_blocks(heavy, bounds, *drawn, Stream.HEAVY_ROWS, Stream.RUN_WITHIN)[:few]
+            return
+        visit = permutation(squares.size, *drawn)[:some]
+        if heavy.size:
+            visit = np.concatenate([visit, heavy[permutation(heavy.size, *drawn, Stream.HEAVY_ROWS)][:few]])
+        yield visit
 
 
 def passes_to_go(gaps: list[tuple[int, float]], target: float, back: int) -> float:
