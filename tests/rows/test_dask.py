@@ -131,7 +131,7 @@ def test_products_of_many_partitions(client, monkeypatch):
     rng, few = np.random.default_rng(4), as_rows(numbers(n=1))
     theirs = as_rows(sp.csr_array(numbers(n=110)))
     parts = [client.submit(dask_rows._read, theirs.reader(10 * k, 10 * (k + 1)), pure=False) for k in range(11)]
-    ours = dask_rows.DaskRows(client, parts, np.arange(0, 111, 10), D)
+    ours = dask_rows.DaskRows(calls.Held(client, parts), np.arange(0, 111, 10), D)
     for b in (1, 23):
         order, scale, v = rng.permutation(110), rng.random(110) + 0.5, rng.standard_normal(110)
         products = []

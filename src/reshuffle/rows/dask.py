@@ -6,15 +6,15 @@ What goes where
     n-vectors   in the client's memory. A partition is sent the slice that belongs to it, and sends one back.
     d-vectors   to every partition, and summed on the way back.
 
-What stays on workers is made by tasks; all else is a call (`calls`), which takes about two milliseconds. A product A x, A'u or
+Rows are made by tasks; all else is a call (`calls`), which takes about two milliseconds. A product A x, A'u or
 A'CA x is one. A product of the ordered matrix (Lhat) is two, a scan: as in `ordered_pass` of rows in memory a partition needs
 U, what the rows before it sum to with their batch numbers, and R, what all other rows sum to. A first pass over each partition,
 from nothing, leaves exactly its own share of both.
 
-An order is an exchange: each partition sorts its rows by their place in the order and cuts them where the partitions of the order
-begin, and each of those lays what it is sent at its place. Random orders are drawn on the client: they are those of rows in memory.
-Partitions of an order hold whole batches wherever there are as many batches as partitions, so that the products of batches (Ltil)
-stay inside of them; larger batches are multiplied one by one.
+An order is an exchange, kept beside the rows: each partition sorts its rows by their place in the order and cuts them where the
+partitions of the order begin, and each of those lays what it fetches at its place. Random orders are drawn on the client: they are
+those of rows in memory. Partitions of an order hold whole batches wherever there are as many batches as partitions, so that the
+products of batches (Ltil) stay inside of them; larger batches are multiplied one by one.
 """
 
 import logging
@@ -23,7 +23,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from operator import getitem
 from typing import Any
 
 import dask
@@ -87,7 +86,7 @@ def place(rows: Rows) -> "DaskRows":
     # dies together with all others.
     with dask.config.set(_NO_WARNING):
         parts = client.map(_read, [rows.reader(int(low), int(high)) for low, high in pairwise(bounds)], pure=False)
-    return DaskRows(client, parts, bounds, rows.d).with_intercept(rows.intercept)
+    return DaskRows(Held(client, parts), bounds, rows.d).with_intercept(rows.intercept)
 
 
 def of_array(X: Any, name: str = "X") -> "DaskRows":
@@ -101,7 +100,7 @@ def of_array(X: Any, name: str = "X") -> "DaskRows":
     full = np.flatnonzero(shapes[:, 0])
     if not full.size or not shapes[0, 1]:
         raise ValueError(f"{name} has shape {X.shape}; it needs at least one row and one column")
-    rows = DaskRows(client, [parts[k] for k in full], np.append(0, np.cumsum(shapes[full, 0])), int(shapes[0, 1]))
+    rows = DaskRows(Held(client, [parts[k] for k in full]), np.append(0, np.cumsum(shapes[full, 0])), int(shapes[0, 1]))
     rows._asked("refuse_non_finite", name, each=[(int(first),) for first in rows.edges[:-1]])
     return rows
 
@@ -109,14 +108,15 @@ def of_array(X: Any, name: str = "X") -> "DaskRows":
 class DaskRows(Rows):
     """Rows in partitions: number k holds those from edges[k] to edges[k + 1]."""
 
-    def __init__(self, client: Any, parts: list[Any], bounds: NDArray[np.int64], d: int) -> None:
-        self.client, self.edges, self._width = client, bounds, d
-        self._held = Held(client, parts)
+    def __init__(self, held: Held, bounds: NDArray[np.int64], d: int) -> None:
+        self.client, self._held, self.edges, self._width = held.client, held, bounds, d
         self._last: tuple[Any, Any] = (None, None)
 
     @property
     def parts(self) -> list[Any]:
-        """The partitions, as futures."""
+        """The partitions, as futures of the tasks that made them."""
+        if self._held.origin is not None:
+            raise NotImplementedError("no task has made rows that lie in another order; ask for those that they were made of")
         return self._held.futures
 
     @property
@@ -124,7 +124,7 @@ class DaskRows(Rows):
         return int(self.edges[-1]), self._width
 
     def __str__(self) -> str:
-        return f"{self.n} x {self.d}, on Dask in {len(self.parts)} partitions, {self.entries} entries"
+        return f"{self.n} x {self.d}, on Dask in {len(self._held)} partitions, {self.entries} entries"
 
     @cached_property
     def _facts(self) -> Vector:
@@ -173,13 +173,13 @@ class DaskRows(Rows):
     def _where(self, rows: Integers | None) -> tuple[Any, list[Any], list[Any]]:
         """The partitions that hold these rows, the places of them in `rows`, and the numbers that they have in the partition."""
         if rows is None:
-            return None, [slice(low, high) for low, high in pairwise(self.edges)], [None] * len(self.parts)
+            return None, [slice(low, high) for low, high in pairwise(self.edges)], [None] * len(self._held)
         last, found = self._last
         if last is not rows:  # a batch is asked about many times
             holder = np.searchsorted(self.edges, rows, side="right") - 1
             sort = np.argsort(holder, kind="stable")
-            cuts = np.searchsorted(holder[sort], np.arange(len(self.parts) + 1))
-            chosen = [k for k in range(len(self.parts)) if cuts[k] < cuts[k + 1]]
+            cuts = np.searchsorted(holder[sort], np.arange(len(self._held) + 1))
+            chosen = [k for k in range(len(self._held)) if cuts[k] < cuts[k + 1]]
             places = [sort[cuts[k] : cuts[k + 1]] for k in chosen]
             inside = [np.asarray(rows[place], dtype=np.int64) - self.edges[k] for k, place in zip(chosen, places, strict=True)]
             found = chosen, places, inside
@@ -203,7 +203,8 @@ class DaskRows(Rows):
 
     def _made(self, method: str, bounds: Any, *columns: Any, parts: Any = None) -> "DaskRows":
         """The rows that a method makes of those of each partition."""
-        return DaskRows(self.client, self._methods(method, *columns, parts=parts), bounds, self.d).with_intercept(self.intercept)
+        made = Held(self.client, self._methods(method, *columns, parts=parts))
+        return DaskRows(made, bounds, self.d).with_intercept(self.intercept)
 
     def scale_columns(self, factors: Vector) -> "DaskRows":
         return self._made("scale_columns", self.edges, self._to_all(factors))
@@ -265,14 +266,14 @@ class DaskRows(Rows):
     ) -> None:
         """Each partition passes over its own rows, from the same x, as if the others moved it as far as it does (`_visited`)."""
         each = [(labels[part], weights[part], dual[part]) for part in self._where(None)[1]]
-        duals, moved = self._held.ask(_visited, self.intercept, visits, step, len(self.parts), x, each=each)
+        duals, moved = self._held.ask(_visited, self.intercept, visits, step, len(self._held), x, each=each)
         np.concatenate(duals, out=dual)
         x += moved
 
     # --- orders
 
     def in_order(self, order: Integers) -> "DaskRows":
-        return self._exchanged(order, np.arange(len(self.parts) + 1) * self.n // len(self.parts))
+        return self._exchanged(order, np.arange(len(self._held) + 1) * self.n // len(self._held))
 
     def _exchanged(self, order: Integers, bounds: NDArray[np.int64]) -> "DaskRows":
         """The rows in this order, in as many partitions, between these bounds."""
@@ -280,20 +281,17 @@ class DaskRows(Rows):
             return self
         place_of = np.empty(self.n, dtype=np.int64)
         place_of[order] = np.arange(self.n)
-        count = len(self.parts)
-        cut = self._map(_cut, self.parts, self._slices(place_of), bounds)
-        pieces = self._map(getitem, cut * count, np.repeat(np.arange(count), count).tolist())
-        sent = [pieces[k * count : (k + 1) * count] for k in range(count)]
-        joined = self._map(_joined, self.parts, sent, bounds[:-1].tolist())
-        return DaskRows(self.client, joined, bounds, self.d).with_intercept(self.intercept)
+        cuts, firsts = [(part, bounds) for part in self._slices(place_of)], [(int(first),) for first in bounds[:-1]]
+        exchanged = self._held.exchange(_cut, cuts, _joined, firsts)
+        return DaskRows(exchanged, bounds, self.d).with_intercept(self.intercept)
 
     def _weighted(self, scale: Vector, tol: float) -> "WeightedDask":
         return WeightedDask(self, scale)
 
     def prefix_norms(self, order: Integers, u: Vector, along_c: Vector, c_square: float) -> Vector:
         rows = self.in_order(order)
-        slices = rows._slices(u[order]), rows._slices(along_c[order])
-        pieces = Held(self.client, rows._map(_Prefixes, rows.parts, self.intercept, *slices, c_square))
+        each = zip(rows._slices(u[order]), rows._slices(along_c[order]), strict=True)
+        pieces = rows._held.keep(_Prefixes, self.intercept, c_square, each=list(each))
         return np.concatenate(pieces.scan(_sums, None, np.zeros_like, _along))
 
 
@@ -312,7 +310,7 @@ class WeightedDask:
         return int(max(1.0, min(_SHARE * memory // max(float(self.rows._facts[:, 2].sum()), 1.0), 1000.0)))
 
     def arrange(self, order: Integers, batch_size: int) -> "ArrangedDask":
-        n, count = self.rows.n, len(self.rows.parts)
+        n, count = self.rows.n, len(self.rows._held)
         batches = -(-n // batch_size)
         if batches == 1:  # which has no order
             return ArrangedDask(self.rows, self.scale, order, batch_size)
@@ -329,8 +327,8 @@ class ArrangedDask:
     def __init__(self, rows: DaskRows, scale: Vector, visit: Integers, batch_size: int) -> None:
         self.visit, self._rows, self._scale, self._batch_size = visit, rows, scale, batch_size
         self._torn = bool((rows.edges[1:-1] % batch_size).any())
-        pieces = rows._map(_Piece, rows.parts, rows.intercept, rows._slices(scale), rows.edges[:-1].tolist(), batch_size)
-        self._pieces = Held(rows.client, pieces)
+        each = zip(rows._slices(scale), rows.edges[:-1].tolist(), strict=True)
+        self._pieces = rows._held.keep(_Piece, rows.intercept, batch_size, each=list(each))
 
     def ordered(self, v: Vector, out: Vector) -> None:
         each = [(part,) for part in self._rows._slices(v)]
@@ -362,7 +360,7 @@ class ArrangedDask:
 class _Piece:
     """Rows of an order from one position on, with their scale."""
 
-    def __init__(self, rows: MemoryRows, intercept: bool, scale: Vector, first: int, batch_size: int) -> None:
+    def __init__(self, rows: MemoryRows, intercept: bool, batch_size: int, scale: Vector, first: int) -> None:
         self.rows, self.scale, self.first, self.batch_size = rows.with_intercept(intercept), _own(scale), first, batch_size
 
     def sums(self, v: Vector) -> Vector:
@@ -388,7 +386,7 @@ class _Piece:
 class _Prefixes:
     """Rows of an order, with what `prefix_norms` sums."""
 
-    def __init__(self, rows: MemoryRows, intercept: bool, u: Vector, along_c: Vector, c_square: float) -> None:
+    def __init__(self, rows: MemoryRows, intercept: bool, c_square: float, u: Vector, along_c: Vector) -> None:
         self.rows, self.u, self.along_c, self.c_square = rows.with_intercept(intercept), _own(u), _own(along_c), c_square
 
     def sums(self) -> Vector:
@@ -486,12 +484,12 @@ def _taken(rows: MemoryRows, chosen: Positions) -> tuple[tuple[Any, Any], None]:
     return (rows._kind, rows.matrix[chosen]), None
 
 
-def _cut(rows: MemoryRows, place_of: Positions, bounds: Positions) -> list[tuple[Any, Positions]]:
+def _cut(rows: MemoryRows, place_of: Positions, bounds: Positions) -> dict[int, tuple[Any, Positions]]:
     """The rows that each partition of an order gets, and their places there."""
     sort = np.argsort(place_of)
     places = place_of[sort]
     cuts = np.searchsorted(places, bounds)
-    return list(zip(rows.cut(sort, cuts), [places[low:high] for low, high in pairwise(cuts)], strict=True))
+    return dict(enumerate(zip(rows.cut(sort, cuts), [places[low:high] for low, high in pairwise(cuts)], strict=True)))
 
 
 def _joined(rows: MemoryRows, pieces: list[tuple[Any, Positions]], first: int) -> MemoryRows:
@@ -531,8 +529,3 @@ def _size_of_rows(rows: MemoryRows) -> int:
     """Dask leaves work where the largest of what it needs lies."""
     X = rows.matrix
     return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sp.issparse(X) else X.nbytes)
-
-
-@sizeof.register(_Piece)  # type: ignore[untyped-decorator]
-def _size_of_piece(piece: _Piece) -> int:
-    return int(sizeof(piece.rows) + piece.scale.nbytes)
