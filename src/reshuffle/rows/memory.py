@@ -381,7 +381,8 @@ class SparseRows(MemoryRows):
 
     def cut(self, order: Integers, bounds: Integers) -> list[Any]:
         _, indices, values = self.stored
-        kinds = np.uint32 if self.d < 2**31 else indices.dtype, np.float32 if self.fits_single else values.dtype
+        narrow = np.uint16 if self.d <= 2**16 else np.uint32 if self.d < 2**31 else indices.dtype
+        kinds = narrow, np.float32 if self.fits_single else values.dtype
         indptr, indices, values = self._copied(order, kinds)
         ends = [(slice(low, high), slice(indptr[low], indptr[high])) for low, high in pairwise(bounds)]
         lengths = np.diff(indptr)
@@ -393,7 +394,8 @@ class SparseRows(MemoryRows):
         for (lengths, *_), here in zip(pieces, places, strict=True):
             indptr[1 + here] = lengths
         np.cumsum(indptr, out=indptr)
-        kinds = [np.result_type(*column) for column in zip(*(piece[1:] for piece in pieces), strict=True)]
+        indices, values = zip(*(piece[1:] for piece in pieces), strict=True)
+        kinds = np.result_type(np.uint32, *indices), np.result_type(*values)  # SciPy has no indices of 16 bits
         stored = indptr, *(np.empty(indptr[-1], kind) for kind in kinds)
         for piece, here in zip(pieces, places, strict=True):
             lengths, *entries = piece
