@@ -82,6 +82,7 @@ class Rows(ABC):
     intercept: bool = False  #: whether every row has one more entry, a one
     place: str = "memory"  #: where the rows are worked with
     in_blocks: bool = False  #: whether many rows at once are worked with far faster than one row after the other
+    elsewhere: bool = False  #: whether rows are worked with by others, which wait while one core goes through vectors
     one_by_one: bool = True  #: whether a pass that visits rows one after the other costs about what any pass over them does
     bounds: Integers | None = None  #: where blocks of rows begin, n last; None where rows far apart are as near as neighbours
 
