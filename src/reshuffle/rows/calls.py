@@ -185,7 +185,7 @@ class Held:
         self._made: list[str] | None = None  # the addresses at which it is kept
         self.token = None if origin is None else uuid4().hex
         if self.token is not None:
-            weakref.finalize(self, _let_go, client, futures, self.token)
+            weakref.finalize(self, _let_go, client, futures, self.token).atexit = False
 
     def __len__(self) -> int:
         return len(self.futures)
