@@ -108,7 +108,7 @@ def costs(n: int, d: int, row: int, repeats: int) -> dict[str, Any]:
         arranged = weighted.arrange(order, 1)
         product = best(lambda: arranged.ordered(v, out), OFTEN * repeats)
         both = best(lambda: weighted.arrange(order, 1).ordered(v, out), OFTEN * repeats)
-    found = {"n": n, "d": d, "entries": X.nnz // 2, "numbers": 3 * n, "product": product, "exchange": both - product}
+    found = {"n": n, "d": d, "entries": X.nnz // 2, "numbers": 2 * n, "product": product, "exchange": both - product}
     print(found, file=sys.stderr, flush=True)
     return found
 

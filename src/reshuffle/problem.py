@@ -219,8 +219,8 @@ class Problem:
         return out
 
     def _in_parts(self, run: Callable[[slice], T]) -> list[T]:
-        """A loop over the samples. Where rows are worked with in blocks, one core would keep them waiting."""
-        return in_parts(run, self.n, self.rows.in_blocks)
+        """A loop over the samples. Where rows are worked with elsewhere, one core would keep them waiting."""
+        return in_parts(run, self.n, self.rows.elsewhere)
 
     def objective(self, x: Vector) -> float:
         """f(x)."""

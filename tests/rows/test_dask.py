@@ -6,6 +6,9 @@ import pickle
 import re
 import signal
 import sys
+import time
+import weakref
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,13 +16,14 @@ import scipy.sparse as sp
 
 import reshuffle as rs
 from reshuffle import cli
-from reshuffle.rows import as_rows
+from reshuffle.rows import DualState, DualStep, as_rows
 from reshuffle.rows.centred import CentredRows
 from reshuffle.solver.certified import solve
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'reshuffle[dask]'")
 import dask.array as da  # noqa: E402
 
+from reshuffle.rows import calls  # noqa: E402
 from reshuffle.rows import dask as dask_rows  # noqa: E402
 
 N, D = 90, 5
@@ -126,12 +130,11 @@ def test_constants_are_those_of_rows_in_memory(client, kind):
 
 def test_products_of_many_partitions(client, monkeypatch):
     """More of them than workers, and sums of three at a time, so that a scan has several levels."""
-    monkeypatch.setattr(dask_rows, "_FEW", 3)
-    monkeypatch.setattr(dask_rows, "_LARGE", 1)
+    monkeypatch.setattr(calls, "_FEW", 3)
     rng, few = np.random.default_rng(4), as_rows(numbers(n=1))
     theirs = as_rows(sp.csr_array(numbers(n=110)))
     parts = [client.submit(dask_rows._read, theirs.reader(10 * k, 10 * (k + 1)), pure=False) for k in range(11)]
-    ours = dask_rows.DaskRows(client, parts, np.arange(0, 111, 10), D)
+    ours = dask_rows.DaskRows(calls.Held(client, parts), np.arange(0, 111, 10), D)
     for b in (1, 23):
         order, scale, v = rng.permutation(110), rng.random(110) + 0.5, rng.standard_normal(110)
         products = []
@@ -154,17 +157,119 @@ def labelled():
 
 
 @pytest.mark.parametrize(("loss", "features", "tol"), [("logistic", 500, 1e-4), ("logistic", 5, 1e-4), ("hinge", 500, 0.1)])
-def test_a_fit_is_certified_by_newton_steps(client, labelled, loss, features, tol, monkeypatch):
-    """With few features, and with so many for a Hessian that rows in memory would be visited one by one."""
+def test_a_fit_is_certified(client, labelled, loss, features, tol, monkeypatch):
+    """By Newton steps with few features and a smooth loss, else by passes of each partition over its own rows."""
     monkeypatch.setattr("reshuffle.solver.certified.tuning.FEW_FEATURES", features)
-    monkeypatch.setattr(dask_rows.DaskRows, "sdca_epoch", None)
     monkeypatch.setattr("reshuffle.rows.Rows._blocks", None)  # nothing is done block by block in the client's memory
+    passes, one_pass = [], dask_rows.DaskRows.sdca_epoch
+    monkeypatch.setattr(dask_rows.DaskRows, "sdca_epoch", lambda *arguments: passes.append(one_pass(*arguments)))
     X, y = labelled
     problem, same = (rs.Problem(A, y, loss=loss, alpha=1e-3, fit_intercept=True) for A in (as_rows(X).on_dask(), X))
     found, least = solve(problem, tol=tol), solve(same, tol=1e-8)
+    assert bool(passes) == (loss == "hinge" or features == 5)
     assert found.relative_gap <= tol
     assert -1e-12 <= found.f - least.f <= found.gap
     assert same.objective(found.x) == pytest.approx(found.f, rel=1e-12)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_passes_of_all_partitions_raise_the_dual_objective_together(client, intercept):
+    """Also where all rows pull the same way, so that moves which are best for each partition alone would lead as many times too far
+    as there are. x stays -pull A'(w dual), and of one partition a pass is that of rows in memory.
+    """
+    rows = as_rows(sp.csr_array(np.ones((N, D)) + 0.01 * numbers())).with_intercept(intercept)
+    rng = np.random.default_rng(5)
+    y, w = rng.standard_normal(N) + 3.0, rng.random(N) + 0.5
+    same = rs.Problem(rows, y, loss="squared", alpha=1e-3, sample_weight=w, fit_intercept=intercept)
+    squares, pull = same.squared_norms() - intercept, 1.0 / (N * same.alpha)
+    step = DualStep(same.loss, pull, pull if intercept else 0.0)
+
+    def dual_objective(dual):
+        """Of the dual whose intercept bears a pull of its own."""
+        pulled = rows.transposed(w * dual)
+        return -float(w @ same.conjugates(dual)) - 0.5 * pull * float(pulled @ pulled)
+
+    def passes(those):
+        x, dual, gains = np.zeros(rows.dimension), np.zeros(N), np.zeros(N)
+        for epoch in range(6):
+            visit = np.random.default_rng(epoch).permutation(N)[: N - 5 * epoch]
+            those.sdca_epoch(visit, y, w, squares, step, x, DualState(dual, gains))
+            assert (gains[visit] > 0.0).all()
+            np.testing.assert_allclose(x, -pull * rows.transposed(w * dual), rtol=1e-8, atol=1e-8 * np.abs(x).max())
+            yield dual.copy()
+
+    def placed(count):
+        bounds = np.arange(count + 1) * N // count
+        parts = [client.submit(dask_rows._read, rows.reader(low, high), pure=False) for low, high in pairwise(bounds)]
+        return dask_rows.DaskRows(calls.Held(client, parts), bounds, D).with_intercept(intercept)
+
+    reached = [dual_objective(dual) for dual in passes(placed(6))]
+    assert (np.diff([dual_objective(np.zeros(N)), *reached]) > 0.0).all()
+    for ours, theirs in zip(passes(placed(1)), passes(rows), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=EXACT, atol=1e-12)
+
+
+def test_products_are_few_calls_and_no_tasks(client, labelled, monkeypatch):
+    """What the cost model in the documents counts."""
+    X, y = labelled
+    rows, calls_made = as_rows(X).on_dask(), []
+    called = calls.Held._called
+
+    async def counted(held, rpc, addresses, function, *others, **options):
+        calls_made.append(function.__name__)
+        return await called(held, rpc, addresses, function, *others, **options)
+
+    rows.margins(np.ones(12))
+    monkeypatch.setattr(calls.Held, "_called", counted)
+    monkeypatch.setattr(client, "map", None)
+    monkeypatch.setattr(client, "gather", None)
+
+    def count(work):
+        calls_made.clear()
+        work()
+        return len(calls_made)
+
+    n, u = rows.n, np.ones(rows.n)
+    assert count(lambda: rows.margins(np.ones(12))) == 1
+    assert count(lambda: rows.transposed(u)) == 1
+    assert count(lambda: rows.curved_product(u, np.ones(12))) == 1
+    assert count(lambda: rows.hessian(u)) == 1
+    arranged = rows._weighted(u, 0.0).arrange(np.random.default_rng(0).permutation(n), 1)
+    assert count(lambda: arranged.ordered(u, np.empty(n))) == 3 + 2  # an exchange, the rows with their scale, and the product
+    assert count(lambda: arranged.ordered(u, np.empty(n))) == 2
+    found = solve(rs.Problem(rows, y, alpha=1e-2), tol=1e-3)
+    calls_made.clear()
+    assert count(lambda: solve(rs.Problem(rows, y, alpha=1e-2), tol=1e-3)) <= 12 * len(found.history)
+
+
+def test_what_is_kept_beside_rows_goes_with_them_or_when_it_is_let_go(client):
+    def kept():
+        return sum(map(len, calls._kept.values()))
+
+    rows = as_rows(numbers()).on_dask()
+    arranged = rows._weighted(np.ones(N), 0.0).arrange(np.random.default_rng(0).permutation(N), 1)
+    before = sum(client.run(kept).values())
+    arranged.ordered(np.ones(N), np.empty(N))
+    assert (
+        sum(client.run(kept).values()) == before + 2 * 3
+    )  # on both workers what was cut, what was joined, and that with its scale
+    del arranged
+    for _ in range(100):
+        if sum(client.run(kept).values()) <= before:
+            break
+        time.sleep(0.05)
+    assert sum(client.run(kept).values()) <= before
+
+
+def test_a_client_that_does_not_reach_workers_asks_the_scheduler_to(client, monkeypatch):
+    async def unreachable(*arguments):
+        return False
+
+    monkeypatch.setattr(calls, "_reaches", unreachable)
+    monkeypatch.setattr(calls, "_connections", weakref.WeakKeyDictionary())
+    rows = as_rows(numbers()).on_dask()
+    np.testing.assert_allclose(rows.margins(np.ones(D)), numbers().sum(axis=1), rtol=1e-12)
+    assert type(calls._connections[client]("address")).__name__ == "ProxyRPC"
 
 
 def test_the_discrepancy_of_an_order_is_that_of_rows_in_memory(client, labelled):
@@ -240,33 +345,62 @@ def test_a_scheduler_that_is_not_there_is_one_line(monkeypatch, capsys):
 
 
 def test_a_worker_that_is_killed_costs_time_and_no_result(client, labelled, monkeypatch):
-    """By SIGKILL, while products of an order are computed, and once more while a Newton step is."""
+    """By SIGKILL, between the two calls of a product of an order, and once more before a call of a Newton step."""
     X, y = labelled
     problem, same = (rs.Problem(A, y, alpha=1e-3) for A in (as_rows(X).on_dask(), X))
-    wait, calls, killed = dask_rows._gathered, [], []
+    products, asked, killed = [], [], []
+    nothing_before, places = dask_rows._nothing_before, calls.Held._places
 
-    def killing(active, futures):
-        calls.append(futures)
-        if len(calls) in doomed:
-            pids = active.run(os.getpid)
-            killed.append(pids[min(pids)])
-            os.kill(killed[-1], signal.SIGKILL)
-        return wait(active, futures)
+    def kill():
+        killed.append(pids[min(pids)])
+        os.kill(killed[-1], signal.SIGKILL)
 
-    monkeypatch.setattr(dask_rows, "_gathered", killing)
-    doomed = (25,)
+    def between(everything):
+        products.append(everything)
+        if len(products) == 4:
+            kill()
+        return nothing_before(everything)
+
+    def before(held):
+        asked.append(held)
+        if len(asked) == doomed:
+            kill()
+        return places(held)
+
+    monkeypatch.setattr(dask_rows, "_nothing_before", between)
+    pids = client.run(os.getpid)
     ours = rs.constants(problem, permutations=2, batch_size=7, jobs=1, tol=1e-8)
-    assert len(calls) > 30
+    assert len(products) > 10
     assert len(killed) == 1
     np.testing.assert_allclose(ours.hat, rs.constants(same, permutations=2, batch_size=7, tol=1e-8).hat, rtol=EXACT)
     client.wait_for_workers(2, timeout=60)
-    calls.clear()
-    doomed = (8,)
+    monkeypatch.setattr(calls.Held, "_places", before)
+    pids, doomed = client.run(os.getpid), 8
     found = solve(problem, tol=1e-6)
     assert len(killed) == 2
     assert found.relative_gap <= 1e-6
     assert found.f == pytest.approx(solve(same, tol=1e-6).f, rel=EXACT)
     client.wait_for_workers(2, timeout=60)
+
+
+def test_a_call_that_kills_its_worker_is_repeated_and_not_for_ever(client, tmp_path, monkeypatch):
+    rows, died = as_rows(numbers()).on_dask(), tmp_path / "died"
+
+    def dies(held, times):
+        deaths = int(died.read_text()) if died.exists() else 0
+        if deaths < times:
+            died.write_text(str(deaths + 1))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return held.n, None
+
+    chosen = {"each": [()], "chosen": [1]}
+    assert rows._held.ask(dies, 1, **chosen) == ([N // 2], None)
+    assert died.read_text() == "1"
+    monkeypatch.setattr(calls, "_LOSSES", 2)
+    with pytest.raises(MemoryError, match=r"killed again and again in the same task.*use more workers"):
+        rows._held.ask(dies, 9, **chosen)
+    client.wait_for_workers(2, timeout=60)
+    assert rows.margins(np.ones(D)) == pytest.approx(numbers().sum(axis=1))
 
 
 def test_workers_read_a_store_by_themselves(client, tmp_path):

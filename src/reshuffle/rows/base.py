@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.losses.base import Loss
 from reshuffle.vectors import Vector
 
 if TYPE_CHECKING:
@@ -50,8 +51,7 @@ class Step(NamedTuple):
 class DualStep(NamedTuple):
     """What one pass of SDCA does with the margin of a row: x = -pull A'(w dual)."""
 
-    prox: Any  #: of the loss, as a C function
-    parameter: float
+    loss: Loss
     pull: float
     intercept_pull: float
 
@@ -91,7 +91,8 @@ class Rows(ABC):
     intercept: bool = False  #: whether every row has one more entry, a one
     place: str = "memory"  #: where the rows are worked with
     in_blocks: bool = False  #: whether many rows at once are worked with far faster than one row after the other
-    one_by_one: bool = True  #: whether visiting rows one after the other, in any order, costs about what a pass over them does
+    elsewhere: bool = False  #: whether rows are worked with by others, which wait while one core goes through vectors
+    one_by_one: bool = True  #: whether a pass that visits rows one after the other costs about what any pass over them does
     bounds: Integers | None = None  #: where blocks of rows begin, n last; None where rows far apart are as near as neighbours
 
     @property

@@ -3,18 +3,18 @@
 What goes where
     rows        on the workers, about as many partitions as they have threads. A partition is the result of a task that reads it, or
                 that has it as an argument, so Dask makes it again where a worker dies: that costs time, never the result.
-    n-vectors   in the client's memory. A task is sent the slice that belongs to its partition, and sends one back.
-    d-vectors   to every partition, and summed on the way back, a few at a time.
+    n-vectors   in the client's memory. A partition is sent the slice that belongs to it, and sends one back.
+    d-vectors   to every partition, and summed on the way back.
 
-A product A x, A'u or A'CA x is a task for each partition. A product of the ordered matrix (Lhat) is two, with a scan between them:
-as in `ordered_pass` of rows in memory a partition needs U, what the rows before it sum to with their batch numbers, and R, what all
-other rows sum to. A first pass over each partition, from nothing, leaves exactly its own share of both; sums of these shares, a few
-at a time, travel between workers and not through the client.
+Rows are made by tasks; all else is a call (`calls`), which takes about two milliseconds. A product A x, A'u or
+A'CA x is one. A product of the ordered matrix (Lhat) is two, a scan: as in `ordered_pass` of rows in memory a partition needs
+U, what the rows before it sum to with their batch numbers, and R, what all other rows sum to. A first pass over each partition,
+from nothing, leaves exactly its own share of both.
 
-An order is an exchange: each partition sorts its rows by their place in the order and cuts them where the partitions of the order
-begin, and each of those lays what it is sent at its place. Random orders are drawn on the client: they are those of rows in memory.
-Partitions of an order hold whole batches wherever there are as many batches as partitions, so that the products of batches (Ltil)
-stay inside of them; larger batches are multiplied one by one.
+An order is an exchange, kept beside the rows: each partition sorts its rows by their place in the order and cuts them where the
+partitions of the order begin, and each of those lays what it fetches at its place. Random orders are drawn on the client: they are
+those of rows in memory. Partitions of an order hold whole batches wherever there are as many batches as partitions, so that the
+products of batches (Ltil) stay inside of them; larger batches are multiplied one by one.
 """
 
 import logging
@@ -23,7 +23,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from operator import getitem
 from typing import Any
 
 import dask
@@ -31,15 +30,15 @@ import numpy as np
 import scipy.sparse as sp
 from dask.sizeof import sizeof
 from dask.system import CPU_COUNT
-from distributed import Client, KilledWorker, LocalCluster
+from distributed import Client, LocalCluster
 from numpy.typing import NDArray
 
 from reshuffle.blas import one_thread
-from reshuffle.rows.base import Integers, Positions, Rows
+from reshuffle.rows.base import DualState, DualStep, Integers, Positions, Rows
+from reshuffle.rows.calls import Held, gathered
 from reshuffle.rows.memory import ArrangedMemory, MemoryRows, unchecked
 from reshuffle.vectors import Vector
 
-_FEW = 16  # vectors that are summed by one task
 _LARGE = 1 << 20  # bytes of a vector for all partitions from which on workers hand it to each other
 _SECONDS_TO_ANSWER = 5
 _SHARE = 0.3  # of a worker's memory for the orders that are multiplied at once; an exchange holds rows twice for a moment
@@ -87,7 +86,7 @@ def place(rows: Rows) -> "DaskRows":
     # dies together with all others.
     with dask.config.set(_NO_WARNING):
         parts = client.map(_read, [rows.reader(int(low), int(high)) for low, high in pairwise(bounds)], pure=False)
-    return DaskRows(client, parts, bounds, rows.d).with_intercept(rows.intercept)
+    return DaskRows(Held(client, parts), bounds, rows.d).with_intercept(rows.intercept)
 
 
 def of_array(X: Any, name: str = "X") -> "DaskRows":
@@ -97,35 +96,42 @@ def of_array(X: Any, name: str = "X") -> "DaskRows":
         raise ValueError(f"{name} has {X.ndim} dimensions; use an n x d array")
     blocks = client.compute([*X.rechunk({1: -1}).to_delayed().ravel()])
     parts = client.map(_rows_of, blocks, [name] * len(blocks), pure=False)
-    shapes = np.array(_gathered(client, client.map(_shape, parts, pure=False)))
+    shapes = np.array(gathered(client, client.map(_shape, parts, pure=False)))
     full = np.flatnonzero(shapes[:, 0])
     if not full.size or not shapes[0, 1]:
         raise ValueError(f"{name} has shape {X.shape}; it needs at least one row and one column")
-    rows = DaskRows(client, [parts[k] for k in full], np.append(0, np.cumsum(shapes[full, 0])), int(shapes[0, 1]))
-    rows._asked("refuse_non_finite", name, rows.edges[:-1].tolist())
+    rows = DaskRows(Held(client, [parts[k] for k in full]), np.append(0, np.cumsum(shapes[full, 0])), int(shapes[0, 1]))
+    rows._asked("refuse_non_finite", name, each=[(int(first),) for first in rows.edges[:-1]])
     return rows
 
 
 class DaskRows(Rows):
     """Rows in partitions: number k holds those from edges[k] to edges[k + 1]."""
 
-    one_by_one = False  # a visit would be a message
+    elsewhere = True
 
-    def __init__(self, client: Any, parts: list[Any], bounds: NDArray[np.int64], d: int) -> None:
-        self.client, self.parts, self.edges, self._width = client, parts, bounds, d
+    def __init__(self, held: Held, bounds: NDArray[np.int64], d: int) -> None:
+        self.client, self._held, self.edges, self._width = held.client, held, bounds, d
         self._last: tuple[Any, Any] = (None, None)
+
+    @property
+    def parts(self) -> list[Any]:
+        """The partitions, as futures of the tasks that made them."""
+        if self._held.origin is not None:
+            raise NotImplementedError("no task has made rows that lie in another order; ask for those that they were made of")
+        return self._held.futures
 
     @property
     def shape(self) -> tuple[int, int]:
         return int(self.edges[-1]), self._width
 
     def __str__(self) -> str:
-        return f"{self.n} x {self.d}, on Dask in {len(self.parts)} partitions, {self.entries} entries"
+        return f"{self.n} x {self.d}, on Dask in {len(self._held)} partitions, {self.entries} entries"
 
     @cached_property
     def _facts(self) -> Vector:
         """Entries, those that are not zero, and bytes of each partition."""
-        return np.array(self._answers(self._map(_facts, self.parts)), dtype=np.float64)
+        return np.array(self._held.ask(_facts)[0], dtype=np.float64)
 
     @property
     def entries(self) -> int:
@@ -146,73 +152,61 @@ class DaskRows(Rows):
         with dask.config.set(_NO_WARNING):
             return self.client.map(function, items, *each, pure=False)  # type: ignore[no-any-return]
 
-    def _answers(self, futures: Any) -> Any:
-        return _gathered(self.client, futures)
-
     def _methods(self, method: str, *columns: Any, parts: Any = None) -> list[Any]:
+        """What a method makes of every partition, left there."""
         return self._map(_method, self.parts if parts is None else parts, self.intercept, method, *columns)
 
-    def _asked(self, method: str, *columns: Any, parts: Any = None) -> Any:
-        """What every partition answers."""
-        return self._answers(self._methods(method, *columns, parts=parts))
+    # --- calls
 
-    def _summed(self, method: str, *columns: Any, parts: Any = None) -> Any:
-        futures = self._methods(method, *columns, parts=parts)
-        while len(futures) > _FEW:
-            futures = self._map(_sum, [futures[k : k + _FEW] for k in range(0, len(futures), _FEW)])
-        return _sum(self._answers(futures))
+    def _asked(self, method: str, *given: Any, each: Any = None, chosen: Any = None) -> Any:
+        """What a method answers of every partition, or of those whose numbers are chosen."""
+        return self._held.ask(_own_answer, self.intercept, method, *given, each=each, chosen=chosen)[0]
 
-    def _before(self, items: list[Any]) -> tuple[list[list[Any]], list[Any]]:
-        """For each item those that sum to what comes before it, and those that sum to everything: a few in both cases."""
-        if len(items) <= _FEW:
-            return [items[:k] for k in range(len(items))], items
-        groups = [items[k : k + _FEW] for k in range(0, len(items), _FEW)]
-        before, everything = self._before(self._map(_sum, groups))
-        earlier = [self._map(_sum, [some]) if some else [] for some in before]
-        whole = self._map(_sum, [everything])
-        return [[*earlier[g], *group[:k]] for g, group in enumerate(groups) for k in range(len(group))], whole
+    def _summed(self, method: str, *given: Any, each: Any = None, chosen: Any = None) -> Any:
+        return self._held.ask(_share, self.intercept, method, *given, each=each, chosen=chosen)[1]
 
     def _to_all(self, vector: Vector) -> Any:
-        """A vector that every partition needs: with the tasks, or where that is much, in one place that workers fetch it from."""
+        """A vector for a task of every partition: with them or, where that is much, in one place that workers fetch it from."""
         return vector if vector.nbytes < _LARGE else self._map(_same, [vector])[0]
 
     def _slices(self, values: Any) -> list[Any]:
         return [values[low:high] for low, high in pairwise(self.edges)]
 
-    def _where(self, rows: Integers | None) -> tuple[list[Any], list[Any], list[Any]]:
+    def _where(self, rows: Integers | None) -> tuple[Any, list[Any], list[Any]]:
         """The partitions that hold these rows, the places of them in `rows`, and the numbers that they have in the partition."""
         if rows is None:
-            return self.parts, [slice(low, high) for low, high in pairwise(self.edges)], [None] * len(self.parts)
+            return None, [slice(low, high) for low, high in pairwise(self.edges)], [None] * len(self._held)
         last, found = self._last
         if last is not rows:  # a batch is asked about many times
             holder = np.searchsorted(self.edges, rows, side="right") - 1
             sort = np.argsort(holder, kind="stable")
-            cuts = np.searchsorted(holder[sort], np.arange(len(self.parts) + 1))
-            chosen = [k for k in range(len(self.parts)) if cuts[k] < cuts[k + 1]]
+            cuts = np.searchsorted(holder[sort], np.arange(len(self._held) + 1))
+            chosen = [k for k in range(len(self._held)) if cuts[k] < cuts[k + 1]]
             places = [sort[cuts[k] : cuts[k + 1]] for k in chosen]
             inside = [np.asarray(rows[place], dtype=np.int64) - self.edges[k] for k, place in zip(chosen, places, strict=True)]
-            found = [self.parts[k] for k in chosen], places, inside
+            found = chosen, places, inside
             self._last = rows, found
         return found  # type: ignore[no-any-return]
 
     # --- rows
 
     def take(self, rows: Integers) -> MemoryRows:
-        parts, places, inside = self._where(np.asarray(rows))
-        kinds, matrices = zip(*self._answers(self._map(_taken, parts, inside)), strict=True)
+        chosen, places, inside = self._where(np.asarray(rows))
+        kinds, matrices = zip(*self._held.ask(_taken, each=[(some,) for some in inside], chosen=chosen)[0], strict=True)
         return kinds[0](_stacked(matrices)[np.argsort(np.concatenate(places))])  # type: ignore[no-any-return]
 
     def subset(self, rows: Integers) -> Rows:
         """Selected in each partition, and left there."""
         if (np.diff(rows) <= 0).any():
             return self.take(rows)
-        parts, places, inside = self._where(rows)
+        chosen, places, inside = self._where(rows)
         bounds = np.append(0, np.cumsum([place.size for place in places]))
-        return self._made("take", bounds, inside, parts=parts)
+        return self._made("take", bounds, inside, parts=[self.parts[k] for k in chosen])
 
     def _made(self, method: str, bounds: Any, *columns: Any, parts: Any = None) -> "DaskRows":
         """The rows that a method makes of those of each partition."""
-        return DaskRows(self.client, self._methods(method, *columns, parts=parts), bounds, self.d).with_intercept(self.intercept)
+        made = Held(self.client, self._methods(method, *columns, parts=parts))
+        return DaskRows(made, bounds, self.d).with_intercept(self.intercept)
 
     def scale_columns(self, factors: Vector) -> "DaskRows":
         return self._made("scale_columns", self.edges, self._to_all(factors))
@@ -238,39 +232,56 @@ class DaskRows(Rows):
         return np.min(low, axis=0), np.max(high, axis=0)
 
     def _sums_about(self, centre: Vector, half: Vector) -> Vector:
-        return self._summed("sums_about", self._to_all(centre), self._to_all(half))  # type: ignore[no-any-return]
+        return self._summed("sums_about", centre, half)  # type: ignore[no-any-return]
 
     def margins(self, x: Vector, rows: Integers | None = None) -> Vector:
-        parts, places, inside = self._where(rows)
-        answers = self._asked("margins", self._to_all(x), inside, parts=parts)
+        chosen, places, inside = self._where(rows)
+        answers = self._asked("margins", x, each=[(some,) for some in inside], chosen=chosen)
         return _put(places, answers, np.empty(self.n if rows is None else rows.size))
 
     def transposed(self, u: Vector, rows: Integers | None = None) -> Vector:
-        parts, places, inside = self._where(rows)
-        return self._summed("transposed", [u[place] for place in places], inside, parts=parts)  # type: ignore[no-any-return]
+        return self._summed_over("transposed", u, rows)
 
     def curved_product(self, curvatures: Vector, x: Vector, rows: Integers | None = None) -> tuple[Vector, Vector]:
-        parts, places, inside = self._where(rows)
-        columns = [curvatures[place] for place in places], self._to_all(x), inside
-        along, products = zip(*self._asked("curved_product", *columns, parts=parts), strict=True)
-        return _put(places, along, np.empty(curvatures.size)), _sum(products)
+        chosen, places, inside = self._where(rows)
+        each = [(curvatures[place], some) for place, some in zip(places, inside, strict=True)]
+        along, product = self._held.ask(_curved, self.intercept, x, each=each, chosen=chosen)
+        return _put(places, along, np.empty(curvatures.size)), product
 
     def curved_squares(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
-        parts, places, inside = self._where(rows)
-        return self._summed("curved_squares", [curvatures[place] for place in places], inside, parts=parts)  # type: ignore[no-any-return]
+        return self._summed_over("curved_squares", curvatures, rows)
 
     def hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
-        parts, places, inside = self._where(rows)
-        return self._summed("hessian", [curvatures[place] for place in places], inside, parts=parts)  # type: ignore[no-any-return]
+        return self._summed_over("hessian", curvatures, rows)
 
     def rough_hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
-        parts, places, inside = self._where(rows)
-        return self._summed("rough_hessian", [curvatures[place] for place in places], inside, parts=parts)  # type: ignore[no-any-return]
+        return self._summed_over("rough_hessian", curvatures, rows)
+
+    def _summed_over(self, method: str, values: Vector, rows: Integers | None) -> Vector:
+        """The sum of a method's answers, for a value of each row."""
+        chosen, places, inside = self._where(rows)
+        each = [(values[place], some) for place, some in zip(places, inside, strict=True)]
+        return self._summed(method, each=each, chosen=chosen)  # type: ignore[no-any-return]
+
+    def sdca_epoch(
+        self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, state: DualState
+    ) -> None:
+        """Each partition visits its own of them, from the same x, as if the others moved it as far as it does (`_visited`)."""
+        part = np.searchsorted(self.edges, visit, side="right") - 1
+        rows = visit[np.argsort(part, kind="stable")]
+        ends = np.append(0, np.cumsum(np.bincount(part, minlength=len(self._held))))
+        each = [
+            (own - first, labels[own], weights[own], state.dual[own])
+            for own, first in zip((rows[low:high] for low, high in pairwise(ends)), self.edges, strict=False)
+        ]
+        found, moved = self._held.ask(_visited, self.intercept, step, len(self._held), x, each=each)
+        state.dual[rows], state.gains[rows] = np.concatenate(found, axis=1)
+        x += moved
 
     # --- orders
 
     def in_order(self, order: Integers) -> "DaskRows":
-        return self._exchanged(order, np.arange(len(self.parts) + 1) * self.n // len(self.parts))
+        return self._exchanged(order, np.arange(len(self._held) + 1) * self.n // len(self._held))
 
     def _exchanged(self, order: Integers, bounds: NDArray[np.int64]) -> "DaskRows":
         """The rows in this order, in as many partitions, between these bounds."""
@@ -278,21 +289,18 @@ class DaskRows(Rows):
             return self
         place_of = np.empty(self.n, dtype=np.int64)
         place_of[order] = np.arange(self.n)
-        count = len(self.parts)
-        cut = self._map(_cut, self.parts, self._slices(place_of), bounds)
-        pieces = self._map(getitem, cut * count, np.repeat(np.arange(count), count).tolist())
-        sent = [pieces[k * count : (k + 1) * count] for k in range(count)]
-        joined = self._map(_joined, self.parts, sent, bounds[:-1].tolist())
-        return DaskRows(self.client, joined, bounds, self.d).with_intercept(self.intercept)
+        cuts, firsts = [(part, bounds) for part in self._slices(place_of)], [(int(first),) for first in bounds[:-1]]
+        exchanged = self._held.exchange(_cut, cuts, _joined, firsts)
+        return DaskRows(exchanged, bounds, self.d).with_intercept(self.intercept)
 
     def _weighted(self, scale: Vector, tol: float) -> "WeightedDask":
         return WeightedDask(self, scale)
 
     def prefix_norms(self, order: Integers, u: Vector, along_c: Vector, c_square: float) -> Vector:
         rows = self.in_order(order)
-        slices = rows._slices(u[order]), rows._slices(along_c[order])
-        before, _ = rows._before(rows._map(_prefix_sum, rows.parts, self.intercept, *slices))
-        return np.concatenate(rows._answers(rows._map(_prefix_norms, rows.parts, self.intercept, *slices, before, c_square)))
+        each = zip(rows._slices(u[order]), rows._slices(along_c[order]), strict=True)
+        pieces = rows._held.keep(_Prefixes, self.intercept, c_square, each=list(each))
+        return np.concatenate(pieces.scan(_sums, None, np.zeros_like, _along))
 
 
 @dataclass(frozen=True)
@@ -310,7 +318,7 @@ class WeightedDask:
         return int(max(1.0, min(_SHARE * memory // max(float(self.rows._facts[:, 2].sum()), 1.0), 1000.0)))
 
     def arrange(self, order: Integers, batch_size: int) -> "ArrangedDask":
-        n, count = self.rows.n, len(self.rows.parts)
+        n, count = self.rows.n, len(self.rows._held)
         batches = -(-n // batch_size)
         if batches == 1:  # which has no order
             return ArrangedDask(self.rows, self.scale, order, batch_size)
@@ -327,16 +335,16 @@ class ArrangedDask:
     def __init__(self, rows: DaskRows, scale: Vector, visit: Integers, batch_size: int) -> None:
         self.visit, self._rows, self._scale, self._batch_size = visit, rows, scale, batch_size
         self._torn = bool((rows.edges[1:-1] % batch_size).any())
-        self._pieces = rows._map(_Piece, rows.parts, rows.intercept, rows._slices(scale), rows.edges[:-1].tolist(), batch_size)
+        each = zip(rows._slices(scale), rows.edges[:-1].tolist(), strict=True)
+        self._pieces = rows._held.keep(_Piece, rows.intercept, batch_size, each=list(each))
 
     def ordered(self, v: Vector, out: Vector) -> None:
-        rows, slices = self._rows, self._rows._slices(v)
-        if self._batch_size == rows.n:  # the Gram matrix itself
-            sums = rows._map(_sum_of_all, self._pieces, slices)
-            np.concatenate(rows._answers(rows._map(_along_all, self._pieces, [rows._before(sums)[1]] * len(sums))), out=out)
-            return
-        before, everything = rows._before(rows._map(_sums, self._pieces, slices))
-        answers = rows._answers(rows._map(_ordered, self._pieces, slices, before, [everything] * len(before)))
+        each = [(part,) for part in self._rows._slices(v)]
+        if self._batch_size == self._rows.n:  # the Gram matrix itself
+            _, everything = self._pieces.ask(_sum_of_all, each=each)
+            answers, _ = self._pieces.ask(_along_all, everything)
+        else:
+            answers = self._pieces.scan(_sums, each, _nothing_before, _along)
         np.concatenate(answers, out=out)
 
     def batched(self, members: Integers, starts: Integers, v: Vector, out: Vector) -> None:
@@ -346,12 +354,12 @@ class ArrangedDask:
                 out[low:high] = scale * self._rows.margins(self._rows.transposed(scale * v[low:high], batch), batch)
             return
         cuts = np.searchsorted(members, self._rows.edges)  # of which each is where a batch begins
-        live = [k for k in range(len(self._pieces)) if cuts[k] < cuts[k + 1]]
+        live = [k for k in range(cuts.size - 1) if cuts[k] < cuts[k + 1]]
         places = [slice(cuts[k], cuts[k + 1]) for k in live]
         inside = [members[place] - self._rows.edges[k] for k, place in zip(live, places, strict=True)]
         own = [starts[slice(*np.searchsorted(starts, [place.start, place.stop + 1]))] - place.start for place in places]
-        answers = self._rows._map(_batched, [self._pieces[k] for k in live], inside, own, [v[place] for place in places])
-        _put(places, self._rows._answers(answers), out)
+        each = [(*both, v[place]) for *both, place in zip(inside, own, places, strict=True)]
+        _put(places, self._pieces.ask(_batched, each=each, chosen=live)[0], out)
 
 
 # --- what workers do
@@ -360,12 +368,21 @@ class ArrangedDask:
 class _Piece:
     """Rows of an order from one position on, with their scale."""
 
-    def __init__(self, rows: MemoryRows, intercept: bool, scale: Vector, first: int, batch_size: int) -> None:
+    def __init__(self, rows: MemoryRows, intercept: bool, batch_size: int, scale: Vector, first: int) -> None:
         self.rows, self.scale, self.first, self.batch_size = rows.with_intercept(intercept), _own(scale), first, batch_size
 
-    def ordered(self, v: Vector, state: Vector) -> Vector:
+    def sums(self, v: Vector) -> Vector:
+        """What these rows add to U, and take from R; v is kept for what comes next."""
+        self.v, state = _own(v), np.zeros((2, self.rows.dimension))
+        self._pass(state)
+        return state
+
+    def along(self, before: Vector) -> Vector:
+        return self._pass(before.copy())
+
+    def _pass(self, state: Vector) -> Vector:
         """Leaves in `state` what it has become."""
-        return self.rows.ordered_pass(self.scale, _own(v), self.first, self.batch_size, state)
+        return self.rows.ordered_pass(self.scale, self.v, self.first, self.batch_size, state)
 
     def batched(self, members: Positions, starts: Positions, v: Vector) -> Vector:
         out = np.empty(members.size)
@@ -374,50 +391,79 @@ class _Piece:
         return out
 
 
-def _sum_of_all(piece: _Piece, v: Vector) -> Vector:
-    total: Vector = piece.rows.transposed(piece.scale * v)
-    return total
+class _Prefixes:
+    """Rows of an order, with what `prefix_norms` sums."""
+
+    def __init__(self, rows: MemoryRows, intercept: bool, c_square: float, u: Vector, along_c: Vector) -> None:
+        self.rows, self.u, self.along_c, self.c_square = rows.with_intercept(intercept), _own(u), _own(along_c), c_square
+
+    def sums(self) -> Vector:
+        """The sum of u_i a_i, then that of u_i a_i'c, then how many there are."""
+        S = self.rows.transposed(self.u)
+        return np.concatenate([S, [float(self.u @ self.along_c), float(self.u.size)]])
+
+    def along(self, before: Vector) -> Vector:
+        S, (S_c, k) = before[:-2].copy(), before[-2:]
+        sums = np.array([float(S @ S), float(S[-1]) if self.rows.intercept else 0.0, S_c, k, self.c_square])
+        return self.rows.prefix_pass(self.u, self.along_c, S, sums)
 
 
-def _along_all(piece: _Piece, everything: list[Vector]) -> Vector:
-    along: Vector = piece.scale * piece.rows.margins(_own(_sum(everything)))
-    return along
+def _sums(piece: _Piece | _Prefixes, *own: Vector) -> tuple[None, Vector]:
+    return None, piece.sums(*own)
 
 
-def _sums(piece: _Piece, v: Vector) -> Vector:
-    """What these rows add to U, and take from R."""
-    state = np.zeros((2, piece.rows.dimension))
-    piece.ordered(v, state)
-    return state
+def _along(piece: _Piece | _Prefixes, before: Vector) -> tuple[Vector, None]:
+    return piece.along(before), None
 
 
-def _ordered(piece: _Piece, v: Vector, before: list[Vector], everything: list[Vector]) -> Vector:
-    state = _sum(before) + np.zeros((2, piece.rows.dimension))
-    state[1] -= _sum(everything)[1]
-    return piece.ordered(v, state)
+def _nothing_before(everything: Vector) -> Vector:
+    """U and R at the first row: all rows are yet to come."""
+    return np.array([np.zeros_like(everything[0]), -everything[1]])
 
 
-def _batched(piece: _Piece, members: Positions, starts: Positions, v: Vector) -> Vector:
-    return piece.batched(members, starts, v)
+def _sum_of_all(piece: _Piece, v: Vector) -> tuple[None, Vector]:
+    return None, piece.rows.transposed(piece.scale * v)
 
 
-def _prefix_sum(rows: MemoryRows, intercept: bool, u: Vector, along_c: Vector) -> Vector:
-    """The sum of u_i a_i, then that of u_i a_i'c, then how many there are."""
-    S = rows.with_intercept(intercept).transposed(_own(u))
-    return np.concatenate([S, [float(u @ along_c), float(u.size)]])
+def _along_all(piece: _Piece, everything: Vector) -> tuple[Vector, None]:
+    return piece.scale * piece.rows.margins(_own(everything)), None
 
 
-def _prefix_norms(rows: MemoryRows, intercept: bool, u: Vector, along_c: Vector, before: list[Vector], c_square: float) -> Vector:
-    rows = rows.with_intercept(intercept)
-    *S, S_c, k = _sum(before) + np.zeros(rows.dimension + 2)
-    S = np.array(S)
-    sums = np.array([float(S @ S), float(S[-1]) if intercept else 0.0, S_c, k, c_square])
-    return rows.prefix_pass(_own(u), _own(along_c), S, sums)
+def _batched(piece: _Piece, members: Positions, starts: Positions, v: Vector) -> tuple[Vector, None]:
+    return piece.batched(members, starts, v), None
 
 
 def _method(rows: MemoryRows, intercept: bool, method: str, *arguments: Any) -> Any:
     with one_thread():
         return getattr(rows.with_intercept(intercept), method)(*map(_own, arguments))
+
+
+def _own_answer(rows: MemoryRows, intercept: bool, method: str, *arguments: Any) -> tuple[Any, None]:
+    return _method(rows, intercept, method, *arguments), None
+
+
+def _share(rows: MemoryRows, intercept: bool, method: str, *arguments: Any) -> tuple[None, Any]:
+    return None, _method(rows, intercept, method, *arguments)
+
+
+def _curved(rows: MemoryRows, intercept: bool, x: Vector, curvatures: Vector, chosen: Integers | None) -> tuple[Vector, Vector]:
+    return _method(rows, intercept, "curved_product", curvatures, x, chosen)  # type: ignore[no-any-return]
+
+
+def _visited(
+    rows: MemoryRows, intercept: bool, step: DualStep, K: int, x: Vector, visit: Integers, *known: Vector
+) -> tuple[Vector, Vector]:
+    """The new dual values of rows and what they gained, and by how much they move x; `known` are their labels, weights and dual
+    values. All K partitions move x at once, so each pulls K times as hard while it passes over its rows: |sum_k d_k|^2 <=
+    K sum_k |d_k|^2, so that moves which each raise the dual objective as far as a partition sees it raise it together (Ma, Smith,
+    Jaggi, Jordan, Richtarik, Takac 2015, with gamma = 1).
+    """
+    rows, own = rows.with_intercept(intercept), x.copy()
+    step = step._replace(pull=K * step.pull, intercept_pull=K * step.intercept_pull)
+    labels, weights, dual, gains = np.zeros((4, rows.n))
+    labels[visit], weights[visit], dual[visit] = known
+    rows.sdca_epoch(visit, labels, weights, rows.squared_norms() - intercept, step, own, DualState(dual, gains))
+    return np.stack([dual[visit], gains[visit]]), (own - x) / K
 
 
 def _read(reader: Callable[[], MemoryRows]) -> MemoryRows:
@@ -433,20 +479,20 @@ def _shape(rows: MemoryRows) -> tuple[int, int]:
     return rows.shape
 
 
-def _facts(rows: MemoryRows) -> tuple[int, int, int]:
-    return rows.entries, rows.nonzeros, sizeof(rows)
+def _facts(rows: MemoryRows) -> tuple[tuple[int, int, int], None]:
+    return (rows.entries, rows.nonzeros, sizeof(rows)), None
 
 
-def _taken(rows: MemoryRows, chosen: Positions) -> tuple[Any, Any]:
-    return rows._kind, rows.matrix[chosen]
+def _taken(rows: MemoryRows, chosen: Positions) -> tuple[tuple[Any, Any], None]:
+    return (rows._kind, rows.matrix[chosen]), None
 
 
-def _cut(rows: MemoryRows, place_of: Positions, bounds: Positions) -> list[tuple[Any, Positions]]:
+def _cut(rows: MemoryRows, place_of: Positions, bounds: Positions) -> dict[int, tuple[Any, Positions]]:
     """The rows that each partition of an order gets, and their places there."""
     sort = np.argsort(place_of)
     places = place_of[sort]
     cuts = np.searchsorted(places, bounds)
-    return list(zip(rows.cut(sort, cuts), [places[low:high] for low, high in pairwise(cuts)], strict=True))
+    return dict(enumerate(zip(rows.cut(sort, cuts), [places[low:high] for low, high in pairwise(cuts)], strict=True)))
 
 
 def _joined(rows: MemoryRows, pieces: list[tuple[Any, Positions]], first: int) -> MemoryRows:
@@ -461,10 +507,6 @@ def _stacked(matrices: Sequence[Any]) -> Any:
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _sum(arrays: Sequence[Any]) -> Any:
-    return sum(arrays[1:], arrays[0]) if arrays else 0.0
 
 
 def _own(value: Any) -> Any:
@@ -485,23 +527,8 @@ def _put(places: Sequence[Any], values: Sequence[Vector], out: Vector) -> Vector
     return out
 
 
-def _gathered(client: Any, futures: Any) -> Any:
-    try:
-        return client.gather(futures)
-    except KilledWorker as error:
-        raise MemoryError(
-            f"workers of Dask were killed again and again in the same task, mostly a sign that they lack memory ({error}); "
-            "use more workers, or give them more"
-        ) from None
-
-
 @sizeof.register(MemoryRows)  # type: ignore[untyped-decorator]
 def _size_of_rows(rows: MemoryRows) -> int:
     """Dask leaves work where the largest of what it needs lies."""
     X = rows.matrix
     return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sp.issparse(X) else X.nbytes)
-
-
-@sizeof.register(_Piece)  # type: ignore[untyped-decorator]
-def _size_of_piece(piece: _Piece) -> int:
-    return int(sizeof(piece.rows) + piece.scale.nbytes)

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from reshuffle.losses.base import compiled
 from reshuffle.rows import kernels
 from reshuffle.rows.base import DualState, DualStep, Integers, Positions, Rows, Step
 from reshuffle.rows.structure import as_csr
@@ -203,8 +204,9 @@ class MemoryRows(Rows):
     def sdca_epoch(
         self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, state: DualState
     ) -> None:
-        held = self._held(x)
-        kernels.sdca_epoch(self.A, labels, weights, squares, visit, self.entries > _NEAR_ENTRIES, *step, held, *state)
+        held, loss = self._held(x), (compiled(step.loss, "prox"), step.loss.parameter)
+        far, pulls = self.entries > _NEAR_ENTRIES, (step.pull, step.intercept_pull)
+        kernels.sdca_epoch(self.A, labels, weights, squares, visit, far, *loss, *pulls, held, *state)
         self._left(held, x)
 
     def prefix_norms(self, order: Integers, u: Vector, along_c: Vector, c_square: float) -> Vector:
@@ -382,7 +384,8 @@ class SparseRows(MemoryRows):
 
     def cut(self, order: Integers, bounds: Integers) -> list[Any]:
         _, indices, values = self.stored
-        kinds = np.uint32 if self.d < 2**31 else indices.dtype, np.float32 if self.fits_single else values.dtype
+        narrow = np.uint16 if self.d <= 2**16 else np.uint32 if self.d < 2**31 else indices.dtype
+        kinds = narrow, np.float32 if self.fits_single else values.dtype
         indptr, indices, values = self._copied(order, kinds)
         ends = [(slice(low, high), slice(indptr[low], indptr[high])) for low, high in pairwise(bounds)]
         lengths = np.diff(indptr)
@@ -394,7 +397,8 @@ class SparseRows(MemoryRows):
         for (lengths, *_), here in zip(pieces, places, strict=True):
             indptr[1 + here] = lengths
         np.cumsum(indptr, out=indptr)
-        kinds = [np.result_type(*column) for column in zip(*(piece[1:] for piece in pieces), strict=True)]
+        indices, values = zip(*(piece[1:] for piece in pieces), strict=True)
+        kinds = np.result_type(np.uint32, *indices), np.result_type(*values)  # SciPy has no indices of 16 bits
         stored = indptr, *(np.empty(indptr[-1], kind) for kind in kinds)
         for piece, here in zip(pieces, places, strict=True):
             lengths, *entries = piece

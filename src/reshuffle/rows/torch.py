@@ -64,7 +64,7 @@ class TorchRows(Rows):
     resident: bool = True  #: whether the matrix lies on the device; else it comes in blocks
     _known: dict[str, Any] = field(default_factory=dict, repr=False)  # what was worked out once, with or without an intercept
 
-    in_blocks, one_by_one = True, False
+    in_blocks, elsewhere, one_by_one = True, True, False
 
     @classmethod
     def of(cls, tensor: Any, devices: tuple[Any, ...]) -> "TorchRows":

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.losses.base import compiled
 from reshuffle.rows import DualState, DualStep
 from reshuffle.solver.certified import tuning
 from reshuffle.solver.certified.sdca import Pace, Visits, rest
@@ -68,7 +67,7 @@ def test_gains_are_what_the_dual_objective_rose_by():
     x, state, step = (
         np.zeros(60),
         DualState(np.zeros(40), np.zeros(40)),
-        DualStep(compiled(p.loss, "prox"), 0.0, 1 / (0.5 * 40), 0.0),
+        DualStep(p.loss, 1 / (0.5 * 40), 0.0),
     )
     inside = 0
     for i in rng.permutation(40):

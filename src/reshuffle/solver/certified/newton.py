@@ -41,7 +41,7 @@ class Losses:
     exact = True  #: whether `total` sums the losses themselves; then models take care after a step that was too long
 
     def __init__(self, problem: Problem, rows: Chosen) -> None:
-        loss, self._chosen, self._by_all_cores = problem.loss, slice(None) if rows is None else rows, problem.rows.in_blocks
+        loss, self._chosen, self._by_all_cores = problem.loss, slice(None) if rows is None else rows, problem.rows.elsewhere
         self.labels, self.weights = problem.labels[self._chosen], problem.sample_weight[self._chosen]
         self._parameter = loss.parameter
         self._value = compiled(loss, "value")

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from reshuffle._compiled import jit
-from reshuffle.losses.base import compiled
 from reshuffle.orders.schemes import by_blocks
 from reshuffle.orders.streams import Stream
 from reshuffle.problem import Problem
@@ -34,7 +33,7 @@ def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed:
     squares = problem.squared_norms() - problem.fit_intercept
     pull = 1.0 / (problem.n * problem.alpha)
     intercept_pull = pull * (float(np.median(squares)) or 1.0) if problem.fit_intercept else 0.0
-    step = DualStep(compiled(problem.loss, "prox"), problem.loss.parameter, pull, intercept_pull)
+    step = DualStep(problem.loss, pull, intercept_pull)
     state, visits, pace = DualState(dual, np.zeros(problem.n)), Visits(problem, seed), Pace(progress.gap)
     while True:
         aim = progress.aim

@@ -3,7 +3,7 @@
 Two methods, one measure of progress. With few features the Hessian is cheap, and subsampled Newton needs one to four passes over
 all rows. With many, SDCA comes first: on text it gains a digit a pass; where it stalls (heavy rows, strong correlations), Newton
 takes over from where it is. Few rows with many features are as good as few features: see `row_span`. Rows that cannot be visited
-one by one at the price of a pass, as they lie on a GPU or on other machines, have Newton steps alone.
+one by one at the price of a pass, as they lie on a GPU, have Newton steps alone.
 """
 
 from collections.abc import Callable

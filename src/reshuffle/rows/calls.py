@@ -1,0 +1,362 @@
+"""Functions called on the workers that hold what they are about, without the scheduler: there and back takes two milliseconds,
+where a task takes more than ten.
+
+Rows are results of tasks, so that Dask makes them again where a worker dies. All else is the answer to a call, or is kept beside
+the rows that a call made it of. Messages go along a tree, as do answers: the client calls a few workers, each of which calls a few
+others in its turn, and sums what they answer on the way back. A call that a worker did not live to answer is repeated, once Dask
+has made the rows again, and after whatever was kept beside them has been made again too.
+
+A scan, for what depends on all that comes before, is two calls. On the way up every node of the tree keeps the sums of those below
+it; on the way down it tells them what stands before each. An exchange is two as well: all cut what they hold into pieces, then
+each fetches its pieces from all others.
+"""
+
+import asyncio
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from inspect import iscoroutinefunction
+from itertools import accumulate, chain
+from typing import Any
+from uuid import uuid4
+
+from distributed import KilledWorker, WorkerPlugin, wait
+from distributed.actor import ProxyRPC
+from distributed.protocol import to_serialize
+
+_FEW = 16  # nodes that the client or a node calls
+_LOSSES = 6  # of workers, in the same call
+_PAUSE = 0.05  # seconds before a call is repeated, twice as long each time: the scheduler has to notice first
+_LOOK = 0.5  # seconds after which a call that is not answered yet asks whether all workers are there
+_SECONDS_TO_ANSWER = 5
+_OPERATION = "reshuffle_call"
+_PIECES = "pieces of "
+
+Answers = Callable[..., tuple[Any, Any]]  # for a list of them, and to be summed
+
+
+@dataclass
+class _Node:
+    """What a call is about, at the worker that has it, and those that this one calls."""
+
+    address: str
+    key: Any  #: of a task
+    own: tuple[Any, ...]  #: arguments
+    below: list["_Node"] = field(default_factory=list)
+
+
+@dataclass
+class _Message:
+    function: Any  #: `Answers`, or a coroutine of this module, which is given the worker and its store besides
+    given: tuple[Any, ...]  #: arguments for all
+    node: _Node
+    token: str | None = None  #: of what is kept beside the result; None asks for the result itself
+    keep: bool = False  #: the sums of those below, for what comes down next
+    before: Any = None  #: the sum of what stands before this node, of a scan on its way down
+
+
+class _Lost(OSError):
+    """What was asked for is not there, or not any more."""
+
+
+class _Listening(WorkerPlugin):  # type: ignore[misc]
+    """Lets a worker answer calls."""
+
+    name = _OPERATION
+
+    def setup(self, worker: Any) -> None:
+        async def answer(message: _Message) -> dict[str, Any]:
+            try:
+                return {"answer": to_serialize(await _answered(worker, message))}
+            except Exception as error:
+                return {"error": to_serialize(error)}
+
+        worker.handlers[_OPERATION] = answer
+
+
+# What is kept beside each result on this worker, by token. It goes with the result, or when the client lets go of it.
+_kept: "weakref.WeakKeyDictionary[Any, dict[str, Any]]" = weakref.WeakKeyDictionary()
+
+
+async def _answered(worker: Any, message: _Message) -> tuple[list[Any], Any]:
+    """The answers of a node and of all below it, in their order, and the sum of their shares."""
+    node = message.node
+    if node.key not in worker.data:
+        raise _Lost(f"{node.key} is not at {node.address}")
+    store = _kept.setdefault(worker.data[node.key], {})
+    held, arguments, before = _found(message, worker.data[node.key], store), (*message.given, *node.own), None
+    if message.before is not None:
+        arguments, before = (*arguments, message.before), list(accumulate(held.shares, initial=message.before))[1:]
+    if iscoroutinefunction(message.function):
+        own = message.function(worker, store, held, *arguments)
+    else:
+        own = worker.loop.run_in_executor(worker.executors["default"], message.function, held, *arguments)
+    (answer, share), below = await asyncio.gather(own, _asked(worker.rpc, message, node.below, before))
+    shares = [share, *(sum_ for _, sum_ in below)]
+    if message.keep:
+        held.shares = shares[:-1]
+    return [answer, *chain.from_iterable(answers for answers, _ in below)], summed(shares)
+
+
+def _found(message: _Message, result: Any, store: dict[str, Any]) -> Any:
+    if message.token is None:
+        return result
+    if message.token not in store:
+        raise _Lost(f"{message.node.key} at {message.node.address} was made again since")
+    return store[message.token]
+
+
+async def _keep(worker: Any, store: Any, held: Any, token: str, function: Callable[..., Any], *arguments: Any) -> tuple[None, None]:
+    store[token] = await worker.loop.run_in_executor(worker.executors["default"], function, held, *arguments)
+    return None, None
+
+
+async def _fetch(
+    worker: Any, store: Any, held: Any, token: str, join: Callable[..., Any], sources: list[Any], k: int, *arguments: Any
+) -> tuple[None, None]:
+    """Piece number k of each of these."""
+    found = await asyncio.gather(
+        *(_piece(worker, _Message(_handed, (token, k), _Node(address, key, ()))) for address, key in sources)
+    )
+    pieces = [piece for (piece,), _ in found]
+    return await _keep(worker, store, held, token, join, pieces, *arguments)
+
+
+async def _piece(worker: Any, message: _Message) -> Any:
+    if message.node.address == worker.address:
+        return await _answered(worker, message)
+    return await _one(worker.rpc(message.node.address), message)
+
+
+async def _handed(worker: Any, store: Any, held: Any, token: str, k: int) -> tuple[Any, None]:
+    """A piece, which is not kept here any longer."""
+    if _PIECES + token not in store:
+        raise _Lost("there are no pieces")
+    return store[_PIECES + token].pop(k), None
+
+
+async def _dropped(worker: Any, store: Any, held: Any, token: str) -> tuple[None, None]:
+    for name in (token, _PIECES + token):
+        store.pop(name, None)
+    return None, None
+
+
+async def _asked(rpc: Callable[[str], Any], message: _Message, nodes: Sequence[_Node], before: Sequence[Any] | None) -> list[Any]:
+    """What each of these nodes answers."""
+    befores = [None] * len(nodes) if before is None else before
+    return await asyncio.gather(
+        *(_one(rpc(node.address), replace(message, node=node, before=one)) for node, one in zip(nodes, befores, strict=True))
+    )
+
+
+async def _one(worker: Any, message: _Message) -> Any:
+    found = await getattr(worker, _OPERATION)(message=to_serialize(message))
+    if found is None or "error" in found:
+        raise _Lost(f"{message.node.address} does not know how to answer") if found is None else found["error"]
+    return found["answer"]
+
+
+def _tree(nodes: list[_Node]) -> list[_Node]:
+    """A few nodes, with all others below them, such that going through a node before those below it keeps their order."""
+    while len(nodes) > _FEW:
+        groups = [nodes[k : k + _FEW] for k in range(0, len(nodes), _FEW)]
+        for head, *others in groups:
+            head.below += others
+        nodes = [group[0] for group in groups]
+    return nodes
+
+
+def summed(arrays: Iterable[Any]) -> Any:
+    """None where there is nothing to sum."""
+    first, *others = [array for array in arrays if array is not None] or [None]
+    return sum(others, first)
+
+
+class Held:
+    """Results of tasks, one after the other, or what is kept beside them, and calls of functions with these."""
+
+    def __init__(self, client: Any, futures: list[Any], origin: "Held | None" = None, make: Any = None) -> None:
+        self.client, self.futures, self.origin, self._make = client, futures, origin, make
+        self._root: Held = self if origin is None else origin._root
+        self._addresses: list[str] | None = None
+        self._made: list[str] | None = None  # the addresses at which it is kept
+        self.token = None if origin is None else uuid4().hex
+        if self.token is not None:
+            weakref.finalize(self, _let_go, client, futures, self.token).atexit = False
+
+    def __len__(self) -> int:
+        return len(self.futures)
+
+    def ask(self, function: Answers, *given: Any, each: Any = None, chosen: Any = None) -> tuple[list[Any], Any]:
+        """Calls function(result, *given, *own) for all results, or for those whose numbers are chosen; `each` has the own arguments
+        of each. The function answers with a pair: a list of the first of each comes back, and the sum of the second.
+        """
+
+        async def once(rpc: Callable[[str], Any], addresses: list[str]) -> tuple[list[Any], Any]:
+            found = await self._called(rpc, addresses, function, given, each, chosen)
+            return list(chain.from_iterable(answers for answers, _ in found)), summed(share for _, share in found)
+
+        return self._repeated(once)  # type: ignore[no-any-return]
+
+    def scan(self, up: Answers, each: Any, first: Callable[[Any], Any], down: Answers) -> list[Any]:
+        """The answers of down(result, before), where `before` sums the shares that up(result, *own) answered with for all results
+        before this one, and first(the sum of all).
+        """
+
+        async def twice(rpc: Callable[[str], Any], addresses: list[str]) -> list[Any]:
+            shares = [share for _, share in await self._called(rpc, addresses, up, (), each, keep=True)]
+            before = list(accumulate(shares[:-1], initial=first(summed(shares))))
+            found = await self._called(rpc, addresses, down, (), before=before)
+            return list(chain.from_iterable(answers for answers, _ in found))
+
+        return self._repeated(twice)  # type: ignore[no-any-return]
+
+    def keep(self, function: Callable[..., Any], *given: Any, each: Any) -> "Held":
+        """What function(result, *given, *own) makes of each, kept beside it."""
+
+        async def make(rpc: Callable[[str], Any], addresses: list[str], token: str) -> None:
+            await self._called(rpc, addresses, _keep, (token, function, *given), each)
+
+        return Held(self.client, self.futures, self, make)
+
+    def exchange(self, cut: Callable[..., Any], each: Any, join: Callable[..., Any], each_joined: Any) -> "Held":
+        """join(result, pieces, *own) of every result, kept beside it. Its pieces are what cut(result, *own) has under its number,
+        of one result after the other.
+        """
+
+        async def make(rpc: Callable[[str], Any], addresses: list[str], token: str) -> None:
+            sources = [(address, future.key) for address, future in zip(addresses, self.futures, strict=True)]
+            await self._called(rpc, addresses, _keep, (_PIECES + token, cut), each)
+            numbered = [(k, *own) for k, own in enumerate(each_joined)]
+            await self._called(rpc, addresses, _fetch, (token, join, sources), numbered)
+
+        return Held(self.client, self.futures, self, make)
+
+    async def _called(
+        self,
+        rpc: Callable[[str], Any],
+        addresses: list[str],
+        function: Any,
+        given: tuple[Any, ...],
+        each: Any = None,
+        chosen: Any = None,
+        keep: bool = False,
+        before: Any = None,
+    ) -> list[Any]:
+        numbers = range(len(self)) if chosen is None else chosen
+        owns = [()] * len(numbers) if each is None else each
+        nodes = _tree([_Node(addresses[k], self.futures[k].key, tuple(own)) for k, own in zip(numbers, owns, strict=True)])
+        return await _asked(rpc, _Message(function, given, nodes[0], self.token, keep), nodes, before)
+
+    def _repeated(self, work: Callable[..., Any]) -> Any:
+        """Until no worker is lost on the way."""
+        for loss in range(_LOSSES):
+            try:
+                return self.client.sync(self._watched, work, _connection(self.client), self._root._places())
+            except OSError as error:
+                self._root._addresses, lost = None, error
+                time.sleep(_PAUSE * 2**loss)
+        raise _killed(lost)
+
+    async def _watched(self, work: Callable[..., Any], rpc: Callable[[str], Any], addresses: list[str]) -> Any:
+        """Looks now and then whether the results are still where they were: to connect to a worker that is gone takes longer."""
+
+        async def made_and_done() -> Any:
+            await self._ready(rpc, addresses)
+            return await work(rpc, addresses)
+
+        task = asyncio.ensure_future(made_and_done())
+        while not (await asyncio.wait({task}, timeout=_LOOK))[0]:
+            holders = await self.client.scheduler.who_has(keys=[future.key for future in self.futures])
+            if any(at not in holders.get(future.key, ()) for future, at in zip(self.futures, addresses, strict=True)):
+                task.cancel()
+                raise _Lost("a worker is gone")
+        return task.result()
+
+    async def _ready(self, rpc: Callable[[str], Any], addresses: list[str]) -> None:
+        """Makes what is to be kept, unless it is there. Every loss has new addresses, which are another list."""
+        if self.origin is not None and self._made is not addresses:
+            await self.origin._ready(rpc, addresses)
+            await self._make(rpc, addresses, self.token)
+            self._made = addresses
+
+    def _places(self) -> list[str]:
+        """The worker that each result is asked at."""
+        while self._addresses is None:
+            settled(self.client, self.futures)
+            holders, load = self.client.who_has(self.futures), Counter[str]()
+            addresses = []
+            for future in self.futures:
+                at = min(holders.get(future.key, ()), key=lambda address: load[address], default=None)
+                if at is None:  # a worker died just now
+                    break
+                load[at] += 1
+                addresses.append(at)
+            else:
+                self._addresses = addresses
+        return self._addresses
+
+
+def _let_go(client: Any, futures: list[Any], token: str) -> None:
+    """Of what is kept under a token, on all workers; nobody waits for it, and a worker that is gone keeps nothing."""
+
+    async def drop() -> None:
+        holders, rpc = await client.scheduler.who_has(keys=[future.key for future in futures]), _connections[client]
+        for key, addresses in holders.items():
+            for address in addresses:
+                await _one(rpc(address), _Message(_dropped, (token,), _Node(address, key, ())))
+
+    async def quietly() -> None:
+        with suppress(Exception):
+            await drop()
+
+    if client.status == "running" and client in _connections:
+        client.loop.add_callback(quietly)
+
+
+def settled(client: Any, futures: list[Any]) -> None:
+    """Waits for tasks, and raises what one of them raised."""
+    wait(futures)
+    for future in futures:
+        if future.status == "error":
+            gathered(client, [future])
+
+
+def gathered(client: Any, futures: list[Any]) -> Any:
+    """Results of tasks."""
+    try:
+        return client.gather(futures)
+    except KilledWorker as error:
+        raise _killed(error) from None
+
+
+def _killed(error: Exception) -> MemoryError:
+    return MemoryError(
+        f"workers of Dask were killed again and again in the same task, mostly a sign that they lack memory ({error}); "
+        "use more workers, or give them more"
+    )
+
+
+_connections: "weakref.WeakKeyDictionary[Any, Callable[[str], Any]]" = weakref.WeakKeyDictionary()
+
+
+def _connection(client: Any) -> Callable[[str], Any]:
+    """How the client reaches workers: by itself or, where a network keeps it from that, by way of the scheduler."""
+    if client not in _connections:
+        client.register_plugin(_Listening())
+        direct = client.sync(_reaches, client, list(client.scheduler_info(n_workers=-1)["workers"])[:1])
+        scheduler = client.scheduler  # not the client, which would keep itself alive
+        _connections[client] = client.rpc if direct else lambda address: ProxyRPC(scheduler, address)
+    return _connections[client]
+
+
+async def _reaches(client: Any, addresses: list[str]) -> bool:
+    try:
+        for address in addresses:
+            await asyncio.wait_for(client.rpc(address).identity(), _SECONDS_TO_ANSWER)
+    except OSError:
+        return False
+    return True
