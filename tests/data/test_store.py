@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import json
 import lzma
 import os
@@ -300,6 +301,62 @@ def test_a_build_goes_on_with_the_same_settings_only(tmp_path, monkeypatch):
     np.testing.assert_array_equal(rs.open(tmp_path / "a.store").csr().toarray(), X)
     with pytest.raises(ValueError, match="is a store already; choose another name"):
         rs.build_store(tmp_path / "a.store", source)
+
+
+def test_a_build_killed_at_its_very_end_is_ended_by_the_same_command_alone(tmp_path, monkeypatch):
+    X, y = sparse()
+    source, replace = parts(tmp_path, X, y), os.replace
+
+    def last(old, new):
+        replace(old, new)
+        if new == tmp_path / "a.store":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed:
+        killed.setattr(os, "replace", last)
+        with pytest.raises(KeyboardInterrupt):
+            rs.build_store(tmp_path / "a.store", source)
+    (tmp_path / "other.svm").write_bytes(text(X, y))
+    with pytest.raises(ValueError, match="begun with other settings: sources"):
+        rs.build_store(tmp_path / "a.store", tmp_path / "other.svm")
+    before = content(tmp_path / "a.store")
+    (tmp_path / ".a.store.lock").touch()  # a kill leaves it
+    assert rs.build_store(tmp_path / "a.store", source).n == len(X)
+    assert content(tmp_path / "a.store") == {name: held for name, held in before.items() if name != "build.jsonl"}
+    (tmp_path / ".a.store.lock").touch()
+    with pytest.raises(ValueError, match="is a store already"):
+        rs.build_store(tmp_path / "a.store", source)
+    assert not (tmp_path / ".a.store.lock").exists()
+
+
+def test_a_build_that_goes_on_never_shortens_what_is_whole(tmp_path, monkeypatch):
+    X, y = sparse()
+    source = parts(tmp_path, X, y)
+    monkeypatch.setattr(build._Build, "finish", lambda self, say: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        rs.build_store(tmp_path / "a.store", source)
+    journal = tmp_path / "a.store.part" / "build.jsonl"
+    whole, modes, real = journal.read_bytes(), set(), io.open
+    journal.write_bytes(whole + b'{"name": "0000')  # a line that was torn
+
+    def watched(path, mode="r", *arguments, **options):
+        modes.update({mode} if path == journal else ())
+        return real(path, mode, *arguments, **options)
+
+    monkeypatch.setattr(io, "open", watched)
+    with pytest.raises(KeyboardInterrupt):
+        rs.build_store(tmp_path / "a.store", source)
+    assert journal.read_bytes() == whole
+    assert modes == {"rb"}  # to open it for writing would empty it, and a kill in that moment lose every block
+
+
+def test_a_folder_of_others_is_not_taken_for_a_build(tmp_path):
+    source = parts(tmp_path, *sparse())
+    (tmp_path / "a.store.part").mkdir()
+    (tmp_path / "a.store.part" / "mine.txt").write_text("precious")
+    with pytest.raises(ValueError, match=r"a\.store\.part' is no store that was begun; move it"):
+        rs.build_store(tmp_path / "a.store", source)
+    assert (tmp_path / "a.store.part" / "mine.txt").read_text() == "precious"
 
 
 # --- what cannot be used

@@ -49,9 +49,6 @@ def build_store(
     place, files = Path(path).expanduser(), _sources(sources)
     if n_features is not None:
         n_features = whole_number("n_features", n_features, 1)
-    if place.exists() and not (place / JOURNAL).exists():
-        what = "is a store already" if is_store(place) else "exists"
-        raise ValueError(f"{str(path)!r} {what}; choose another name, or remove it first")
     settings = {
         "store": FORMAT,
         "reshuffle": __version__,
@@ -63,6 +60,11 @@ def build_store(
     with held("store", place):
         if not place.exists():
             _build(place, files, settings, Asked(target, _workers()), progress, say)
+        elif not (place / JOURNAL).exists():
+            what = "is a store already" if is_store(place) else "exists"
+            raise ValueError(f"{str(path)!r} {what}; choose another name, or remove it first")
+        else:
+            _begun(place, settings)  # a build that was killed at its very end
         (place / JOURNAL).unlink(missing_ok=True)  # the last that tells a store from one that is being made
     return Manifest.read(place)
 
@@ -117,26 +119,15 @@ class _Build:
             self.zero = bool(self.settings["zero_based"])
 
     def _begin_or_go_on(self) -> bool:
-        journal = self.folder / JOURNAL
-        lines = [_line(text) for text in journal.read_bytes().splitlines(keepends=True)] if journal.exists() else []
-        if not lines or lines[0] is None:  # nothing was whole
+        lines = _begun(self.folder, self.settings)
+        if not lines:  # nothing was whole
+            if self.folder.exists() and any(self.folder.iterdir()) and not (self.folder / JOURNAL).exists():
+                raise ValueError(f"{str(self.folder)!r} is no store that was begun; move it, or choose another name for the store")
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir()
             self._append(self.settings)
             return False
-        for name in self.settings:
-            if lines[0].get(name) != self.settings[name]:
-                raise ValueError(
-                    f"{self.folder} was begun with other settings: {name} is {lines[0].get(name)!r} there and "
-                    f"{self.settings[name]!r} now; go on with the same, or remove it to begin anew"
-                )
-        whole: list[dict[str, Any]] = []
-        for line in lines:
-            if line is None:
-                break
-            whole.append(line)
-        journal.write_bytes(b"".join(_written(line) for line in whole))
-        for line in whole[1:]:
+        for line in lines[1:]:
             block = Block(**line)
             at = int(block.name)
             self.blocks[at : at + 1] = [block]
@@ -276,6 +267,30 @@ class _Build:
             self.blocks[number] = block
         if fresh.exists():  # its line is written, so that a build which is killed here takes it the next time
             os.replace(fresh, place / "indices.npy")
+
+
+def _begun(folder: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """The journal of a build up to the first line that is torn or damaged, which is cut off with all that follows it. One of other
+    settings is refused.
+    """
+    journal = folder / JOURNAL
+    content = journal.read_bytes() if journal.exists() else b""
+    found, size = list[dict[str, Any]](), 0
+    for text in content.splitlines(keepends=True):
+        line = _line(text)
+        if line is None:
+            break
+        found.append(line)
+        size += len(text)
+    for name in settings if found else ():
+        if found[0].get(name) != settings[name]:
+            raise ValueError(
+                f"{folder} was begun with other settings: {name} is {found[0].get(name)!r} there and {settings[name]!r} now; "
+                "go on with the same, or remove it to begin anew"
+            )
+    if 0 < size < len(content):
+        os.truncate(journal, size)  # never written anew: a build that is killed meanwhile would lose what is whole
+    return found
 
 
 def _line(text: bytes) -> dict[str, Any] | None:
