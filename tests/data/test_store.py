@@ -211,6 +211,71 @@ def test_a_guess_and_a_width_are_said_once(tmp_path):
         rs.build_store(tmp_path / "n.store", tmp_path / "b.svm", n_features=5)
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_columns_are_found_by_name_in_every_file(tmp_path, ending):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 3)), rng.integers(0, 2, 300)
+    names, turned = ["a", "b", "y", "c"], ["y", "c", "b", "a"]
+    for k, order in enumerate((names, turned)):
+        rows = slice(150 * k, 150 * (k + 1))
+        held = {"a": X[rows, 0], "b": X[rows, 1], "c": X[rows, 2], "y": y[rows]}
+        frame = pa.table({name: held[name] for name in order})
+        if ending == "csv":
+            lines = [",".join(order), *(",".join(map(repr, row.values())) for row in frame.to_pylist())]
+            (tmp_path / f"{k}.csv").write_text("\n".join(lines))
+        else:
+            pa.parquet.write_table(frame, tmp_path / f"{k}.parquet")
+    rs.build_store(tmp_path / "a.store", tmp_path / f"*.{ending}", target="y")
+    rows = rs.open(tmp_path / "a.store")
+    np.testing.assert_array_equal(rows.csr().toarray(), X)
+    np.testing.assert_array_equal(rows.labels, y)
+    (tmp_path / "2.csv").write_text("a,b,y,d\n1,2,0,3\n")
+    if ending == "csv":
+        with pytest.raises(ValueError, match=r"2\.csv has other columns than .*0\.csv: it lacks c and has d besides"):
+            rs.build_store(tmp_path / "b.store", tmp_path / "*.csv", target="y")
+    with pytest.raises(ValueError, match="target='z' is not a column of"):
+        rs.build_store(tmp_path / "c.store", tmp_path / f"0.{ending}", target="z")
+
+
+def test_the_index_of_a_frame_is_no_feature(tmp_path):
+    pa.parquet.write_table(pa.table({"a": [1.0, 2.0], "y": [0, 1], "__index_level_0__": [5, 6]}), tmp_path / "a.parquet")
+    (tmp_path / "a.csv").write_text(",a,y\n5,1.0,0\n6,2.0,1\n")
+    for name, words in {"a.parquet": "left out __index_level_0__", "a.csv": "left out the first column"}.items():
+        said = []
+        rs.build_store(tmp_path / f"{name}.store", tmp_path / name, say=said.append)
+        assert [line for line in said if words in line and name in line] == said
+        np.testing.assert_array_equal(rs.open(tmp_path / f"{name}.store").csr().toarray(), [[1.0], [2.0]])
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("1,oops,0", r"line 2002, column 'b': 'oops' is no number"),
+        ("1,,0", r"line 2002, column 'b': '' is no number"),
+        ("1,inf,0", r"line 2002, column 'b': 'inf' is no number"),
+        ("1,2,nan", r"line 2002, column 'y': 'nan' is no number"),
+        ("1,2", r"line 2002: 2 columns where the first line has 3"),
+        ("1,2,3,4", r"line 2002: 4 columns where the first line has 3"),
+        ("1,\xff,3", r"line 2002: .* is not UTF-8"),
+    ],
+)
+def test_a_line_that_is_no_row_of_numbers_is_named(tmp_path, row, words):
+    before, after = ["a,b,y", *(f"{k},{k % 7}.5,{k % 2}" for k in range(2000))], ["5,6,1"] * 300
+    (tmp_path / "a.csv").write_bytes("\n".join([*before, row, *after]).encode("latin-1"))
+    with pytest.raises(ValueError, match=rf"a\.csv, {words}"):
+        rs.build_store(tmp_path / "a.store", tmp_path / "a.csv")
+
+
+def test_nan_is_named_with_its_file_and_row_there(tmp_path):
+    for k in range(3):
+        X = np.ones((400, 30))
+        if k == 1:
+            X[321, 4] = np.nan
+        np.save(tmp_path / f"{k}.npy", X)
+    with pytest.raises(ValueError, match=r"1\.npy holds nan in row 321 \(counted from 0\)"):
+        rs.build_store(tmp_path / "a.store", tmp_path / "*.npy")
+
+
 # --- builds that were killed
 
 KILLED = """
@@ -419,7 +484,11 @@ def test_indices_that_lie_outside_are_seen_even_where_checksums_fit(built):
 @pytest.mark.parametrize(
     ("name", "lines", "match"),
     [
-        ("a.csv", b"x,y\n1,2\nred,3\n", r"a\.csv, after line 0: .*a store takes numbers only"),
+        (
+            "a.csv",
+            b"x,y\n1,2\nred,3\n",
+            r"a\.csv, line 3, column 'x': 'red' is no number to compute with; a store takes numbers only",
+        ),
         ("a.svm", b"1 1:1\n2 1:x\n", r"a\.svm, line 2: the value in '1:x' is not a number"),
         ("a.svm", b"# nothing\n", r"a\.svm holds no samples"),
         ("a.svm", b"nan 1:1\n", r"a\.svm, line 1: 'nan' is not finite"),

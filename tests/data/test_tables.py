@@ -279,7 +279,7 @@ def test_numbers_are_the_same_read_at_once_or_cell_by_cell(tmp_path_factory, row
     )
     got = rs.load(path)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(tables._Form, "all_numbers", lambda form: None)
+        patched.setattr(tables.Form, "all_numbers", lambda form: None)
         want = rs.load(path)
     assert got.feature_names == want.feature_names
     assert (got.X.toarray() if sp.issparse(got.X) else got.X).tobytes() == (

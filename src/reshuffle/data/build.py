@@ -18,7 +18,7 @@ from reshuffle.data.store import FORMAT, LABEL_TYPES, Block, Manifest, save
 from reshuffle.data.streams import Asked, Mark, Piece
 from reshuffle.records import checksum, held, read_json, write_file
 from reshuffle.rows.blocks import sparse_rows
-from reshuffle.rows.memory import DENSE_TYPES, DenseRows
+from reshuffle.rows.memory import DENSE_TYPES
 from reshuffle.validation import whole_number
 
 BLOCK = 1 << 26  #: bytes from which on a block is full
@@ -59,7 +59,7 @@ def build_store(
     }
     with held("store", place):
         if not place.exists():
-            _build(place, files, settings, Asked(target, _workers()), progress, say)
+            _build(place, files, settings, progress or (lambda done, total: None), say or (lambda line: None))
         elif not (place / JOURNAL).exists():
             what = "is a store already" if is_store(place) else "exists"
             raise ValueError(f"{str(path)!r} {what}; choose another name, or remove it first")
@@ -69,12 +69,15 @@ def build_store(
     return Manifest.read(place)
 
 
-def _build(place: Path, files: list[Path], settings: dict[str, Any], asked: Asked, progress: Any, say: Any) -> None:
+def _build(place: Path, files: list[Path], settings: dict[str, Any], progress: Any, say: Any) -> None:
     folder = partial_of(place)
     try:
+        asked, note = streams.asked_of(files[0], settings["target"], _workers())
+        if note:
+            say(f"{files[0]}: {note}")
         build = _Build(folder, files, settings, asked)
-        build.read(progress or (lambda done, total: None))
-        build.finish(say or (lambda line: None))
+        build.read(progress)
+        build.finish(say)
         os.replace(folder, place)
     except OSError as error:
         if error.errno is None:
@@ -194,16 +197,12 @@ class _Build:
             if len(widths) > 1 or any(sp.issparse(part) for part in parts):
                 raise ValueError(f"{path}: files of different widths or kinds, {sorted(widths)} features; name those of one kind")
             X = parts[0] if len(parts) == 1 else np.concatenate(parts)
-            X = X.view(np.uint8) if X.dtype == np.bool_ else X
-            DenseRows(X).refuse_non_finite(str(path))
-            return X
+            return X.view(np.uint8) if X.dtype == np.bool_ else X
         width = max(part.shape[1] for part in parts)
         values = np.concatenate([part.data for part in parts])
         indices = np.concatenate([part.indices for part in parts])
         lengths = np.concatenate([np.diff(part.indptr) for part in parts])
-        X = sparse_rows(values, indices, np.append(0, np.cumsum(lengths, dtype=np.int64)), width)
-        X.refuse_non_finite(str(path))
-        return X.matrix
+        return sparse_rows(values, indices, np.append(0, np.cumsum(lengths, dtype=np.int64)), width).matrix
 
     def _base(self, X: Any, path: Path) -> int:
         """From where the indices count, as far as is known; they count from 0 afterwards."""

@@ -59,11 +59,11 @@ class _Text:
 
     def __init__(self, paths: list[Place], words: ChooseWords | None) -> None:
         self.paths, self.name = paths, names_of(paths)
-        self.forms = [_Form(path) for path in paths]
+        self.forms = [Form(path) for path in paths]
         first = self.forms[0]
         self.names = first.names
         for form in self.forms[1:]:
-            _same_columns(first.path, self.names, form.path, form.names)
+            same_columns(first.path, self.names, form.path, form.names)
         self.certain = words(self.names, first.header) if words is not None else set()
         self.words = set(self.certain)
 
@@ -121,7 +121,7 @@ class _Text:
         return line if len(self.paths) == 1 else f"{line} of {self.paths[file]}"
 
 
-class _Form:
+class Form:
     """How one file is laid out: delimiter, header, a column of row names to skip."""
 
     def __init__(self, path: Place) -> None:
@@ -129,7 +129,7 @@ class _Form:
         tabs = isinstance(path, Path) and kind(path) == ".tsv"
         self.delimiter = "\t" if tabs else delimiter_of(text_sample(path)) or ","
         with opened(path) as file, _text(file) as text:
-            rows = [row for _, row in islice(self._cells(text), _SAMPLE)]
+            rows = [row for _, row in islice(self.cells(text), _SAMPLE)]
         if not rows:
             raise ValueError(f"{path} holds no samples")
         first, *body = rows
@@ -171,9 +171,9 @@ class _Form:
 
     def _body(self) -> Generator[tuple[int, list[str]]]:
         with opened(self.path) as file, _text(file) as text:
-            yield from islice(self._cells(text), int(self.header), None)
+            yield from islice(self.cells(text), int(self.header), None)
 
-    def _cells(self, text: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    def cells(self, text: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
         """The rows that are not blank, each with the number of its last line."""
         reader = csv.reader(self._whole(text), delimiter=self.delimiter, strict=True)
         try:
@@ -283,12 +283,11 @@ def _read_arrow(paths: list[Place], what: str, **options: Any) -> Table:
             rows, columns = held.num_rows, held.num_columns
             refuse_too_large(f"{path} holds {rows} x {columns} cells, which", 8 * rows * columns)
         table = _whole(path, what, lambda: _named(read(path, **options)))  # noqa: B023 called at once
-        index = [name for name in table.column_names if _INDEX.fullmatch(name)]
-        if index:
-            notes = [f"left out {listed(index)}, which is the index of a frame"]
-        table = table.select([k for k, name in enumerate(table.column_names) if name not in index])  # names may repeat
+        own, note = without_index(table.column_names)
+        notes = [note] if note else notes
+        table = table.select([k for k, name in enumerate(table.column_names) if name in own])  # names may repeat
         if tables:
-            _same_columns(paths[0], tables[0].column_names, path, table.column_names)
+            same_columns(paths[0], tables[0].column_names, path, table.column_names)
             table = table.select(tables[0].column_names)
         tables.append(table)
     try:
@@ -298,6 +297,14 @@ def _read_arrow(paths: list[Place], what: str, **options: Any) -> Table:
     if not whole.num_rows or not whole.num_columns:
         raise ValueError(f"{names_of(paths)} holds no samples")
     return table_of_arrow(whole, names_of(paths), notes)
+
+
+def without_index(names: list[str]) -> tuple[list[str], str]:
+    """The names of the columns of a frame without those of its index, and what was left out."""
+    index = [name for name in names if _INDEX.fullmatch(name)]
+    return [
+        name for name in names if name not in index
+    ], f"left out {listed(index)}, which is the index of a frame" if index else ""
 
 
 def _named(table: Any) -> Any:
@@ -318,7 +325,7 @@ def names_of(paths: Iterable[Any]) -> str:
     return f"{first} and {len(rest)} more" if rest else first
 
 
-def _same_columns(first: Place, names: list[str], other: Place, found: list[str]) -> None:
+def same_columns(first: Place, names: list[str], other: Place, found: list[str]) -> None:
     known, seen = set(names), set(found)
     lacking, new = [name for name in names if name not in seen], [name for name in found if name not in known]
     if lacking or new or len(names) != len(found):

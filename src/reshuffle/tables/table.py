@@ -65,9 +65,7 @@ class Table:
     def __post_init__(self) -> None:
         if not self.names or not len(self.columns[0]):
             raise ValueError(f"{self.name} holds no samples")
-        if len(set(self.names)) < len(self.names):
-            name = next(name for name in self.names if self.names.count(name) > 1)
-            raise ValueError(f"{self.name} has {self.names.count(name)} columns that are called {name!r}; give each its own name")
+        refuse_repeated(self.name, self.names)
 
     @property
     def n(self) -> int:
@@ -88,6 +86,13 @@ class Table:
         if column.dtype.kind == "M":
             raise ValueError(f"{self.name}: column {name!r} holds dates, which are no labels; choose another with target=")
         return np.ascontiguousarray(column)
+
+
+def refuse_repeated(where: str, names: list[str]) -> None:
+    """Columns are found by their names."""
+    if len(set(names)) < len(names):
+        name = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{where} has {names.count(name)} columns that are called {name!r}; give each its own name")
 
 
 def listed(names: Iterable[str], most: int = 5) -> str:
