@@ -23,13 +23,14 @@ from reshuffle.tables.frames import arrow, table_of_arrow
 from reshuffle.tables.table import is_number, listed
 
 #: What stands for nothing in text.
-MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "NULL", "null", "?"})
+MISSING = frozenset({"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "?"})
 
 _GAPS: dict[str, Any] = dict.fromkeys(MISSING, np.nan)
 _CELLS = 1 << 20  # that are text at a time
 _SAMPLE = 25  # rows that tell a header from data
 _LARGEST_EXACT = 2.0**53  # whole numbers above may be equal as float64 and differ in the file
 _INDEX = re.compile(r"Unnamed: 0|__index_level_\d+__|")
+_THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}(\.\d{3})*\s*")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([ T].*)?")
 
 #: From names, and whether they stand in the file, to the columns that are to be read as words.
@@ -74,6 +75,7 @@ class _Text:
         self.codes: dict[int, list[NDArray[np.int64]]] = {k: [] for k in self.words}
         self.index = {k: _Numbered() for k in self.words}
         self.starts, late = [0], set()
+        self.dotted: dict[int, tuple[str, int] | None] = {}  # columns whose points may stand between thousands: a cell, its row
         for form in self.forms:
             numbered = {name: k for k, name in enumerate(form.names, form.skipped)}
             order = [numbered[name] for name in self.names]
@@ -95,6 +97,7 @@ class _Text:
             found = None if k in self.codes else _numbers(cells)
             if found is not None:
                 numbers[:, k] = found
+                self._look_for_thousands(k, cells)
                 continue
             if k not in self.codes:
                 if self.blocks:
@@ -104,14 +107,36 @@ class _Text:
         self.blocks.append(numbers)
         return late
 
+    def _look_for_thousands(self, k: int, cells: tuple[str, ...]) -> None:
+        """Whether the points in a column may all stand between thousands, where a comma can be the point in a number."""
+        if self.forms[0].delimiter != ";" or self.dotted.get(k, "") is None:
+            return
+        if not all(_THOUSANDS.fullmatch(cell) or cell.strip() in MISSING for cell in cells):
+            self.dotted[k] = None
+        elif dotted := next((cell for cell in cells if "." in cell), None):
+            self.dotted.setdefault(k, (dotted, sum(map(len, self.blocks)) + cells.index(dotted)))
+
+    def _refuse_thousands(self, names: list[str]) -> None:
+        """In the columns `names` a comma is the point."""
+        found = next(((k, place) for k, place in self.dotted.items() if place is not None), None)
+        if found is not None and names:
+            k, (cell, row) = found
+            raise ValueError(
+                f"{self.name}, {self.place(row)}, column {self.names[k]!r}: {cell!r} may have a point between thousands, as "
+                f"{names[0]!r} has a comma for a point; write all numbers with a point for a point and without thousands"
+            )
+
     def table(self) -> Table:
         numbers = np.concatenate(self.blocks) if self.blocks else np.empty((0, len(self.names)))
         columns: list[Column] = [numbers[:, k] for k in range(len(self.names))]
-        delimiter = self.forms[0].delimiter
+        delimiter, commas = self.forms[0].delimiter, []
         for k, codes in self.codes.items():
             cells = [None if (word := cell.strip()) in MISSING else word for cell in self.index[k]]
             column = Words.of(np.concatenate(codes), cells)
             columns[k] = column if k in self.certain else _typed(column, delimiter)
+            if not isinstance(columns[k], Words) and any("," in value for value in column.values):
+                commas.append(self.names[k])
+        self._refuse_thousands(commas)
         notes = [note for note in {form.note for form in self.forms} if note]
         return Table(self.name, self.names, columns, self.forms[0].header, self.place, notes)
 
@@ -133,6 +158,8 @@ class Form:
         if not rows:
             raise ValueError(f"{path} holds no samples")
         first, *body = rows
+        if re.fullmatch(r"(?i)sep=.?", self.delimiter.join(first)):
+            raise ValueError(f"{path}, line 1: {self.delimiter.join(first)!r} is for spreadsheet programs; remove that line first")
         self.header = _is_header(first, body, self.delimiter)
         self.names = [cell.strip() for cell in first] if self.header else [str(k) for k in range(len(first))]
         self.width = len(first)

@@ -75,6 +75,11 @@ class Table:
         """Column k as labels: numbers, words or true and false; a row without one is refused."""
         column, name = self.columns[k], self.names[k]
         empty = missing(column)
+        if empty.all():
+            raise ValueError(
+                f"{self.name}: column {name!r} is to hold the labels and is empty; choose another with target=, or take away the "
+                "delimiter at the end of every line"
+            )
         if empty.any():
             where = f"{self.name}, {self.place(int(np.argmax(empty)))}, column {name!r}"
             raise ValueError(f"{where}: the label is missing, in {int(empty.sum())} of the rows; remove such rows first")
