@@ -415,6 +415,21 @@ def test_a_build_that_goes_on_never_shortens_what_is_whole(tmp_path, monkeypatch
     assert modes == {"rb"}  # to open it for writing would empty it, and a kill in that moment lose every block
 
 
+def test_a_build_does_not_go_on_with_files_that_were_changed(tmp_path, monkeypatch):
+    X, y = sparse()
+    source = parts(tmp_path, X, y)
+    with monkeypatch.context() as at_the_end:
+        at_the_end.setattr(build._Build, "finish", lambda self, say: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            rs.build_store(tmp_path / "a.store", source)
+    edited = tmp_path / "part-0.svm"
+    before = edited.stat()
+    edited.write_bytes(edited.read_bytes().replace(b"1", b"2", 5))  # of the same size
+    os.utime(edited, ns=(before.st_atime_ns, before.st_mtime_ns + 10**9))
+    with pytest.raises(ValueError, match=r"part-0\.svm has changed since .*a\.store\.part was begun; remove"):
+        rs.build_store(tmp_path / "a.store", source)
+
+
 def test_a_folder_of_others_is_not_taken_for_a_build(tmp_path):
     source = parts(tmp_path, *sparse())
     (tmp_path / "a.store.part").mkdir()

@@ -53,6 +53,7 @@ def build_store(
         "store": FORMAT,
         "reshuffle": __version__,
         "sources": [{"name": str(file), "bytes": _size(file)} for file in files],
+        "changed": [file.stat().st_mtime_ns for file in files],
         "target": target,
         "n_features": n_features,
         "zero_based": zero_based,
@@ -282,7 +283,11 @@ def _begun(folder: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
         found.append(line)
         size += len(text)
     for name in settings if found else ():
-        if found[0].get(name) != settings[name]:
+        if name == "changed":
+            times = zip(settings["sources"], found[0].get(name, ()), settings[name], strict=False)
+            if stale := next((file["name"] for file, before, now in times if before != now), None):
+                raise ValueError(f"{stale} has changed since {folder} was begun; remove {folder} to begin anew")
+        elif found[0].get(name) != settings[name]:
             raise ValueError(
                 f"{folder} was begun with other settings: {name} is {found[0].get(name)!r} there and {settings[name]!r} now; "
                 "go on with the same, or remove it to begin anew"
