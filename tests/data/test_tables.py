@@ -343,3 +343,15 @@ def test_a_column_that_was_not_meant_to_be_words_is_named(tmp_path, cells, words
         write(tmp_path / "u.csv", "\n".join(["a,p,t", *(f"{k},{w},{k % 2}" for k, w in enumerate(["red", "blue"] * 9))]))
     )
     assert not any("not written" in note or "numbers and words" in note for note in plain.notes)
+
+
+@pytest.mark.parametrize("index", [False, True])
+@pytest.mark.parametrize("digits", ["%.3f", None])
+def test_columns_of_a_frame_that_nobody_named(tmp_path, index, digits):
+    X = np.arange(24.0).reshape(8, 3) + 0.5 if digits else np.arange(24).reshape(8, 3) + 7
+    pd.DataFrame(X).to_csv(tmp_path / "t.csv", index=index, float_format=digits)
+    data = rs.load(tmp_path / "t.csv")
+    names = index or digits is not None  # whole numbers under 0, 1, 2 may have any line among them
+    np.testing.assert_array_equal(data.X, X[:, :2] if names else np.vstack([[0, 1], X[:, :2]]))
+    assert data.y.tolist() == [*([] if names else [2]), *X[:, 2]]
+    assert ("taken for the names of columns" if names else "taken for a row") in data.notes[0]

@@ -27,6 +27,7 @@ MISSING = frozenset({"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL
 
 _GAPS: dict[str, Any] = dict.fromkeys(MISSING, np.nan)
 _CELLS = 1 << 20  # that are text at a time
+_FEW_COLUMNS = 2  # of which 0, 1 may well be a row
 _SAMPLE = 25  # rows that tell a header from data
 _LARGEST_EXACT = 2.0**53  # whole numbers above may be equal as float64 and differ in the file
 _INDEX = re.compile(r"Unnamed: 0|__index_level_\d+__|")
@@ -168,6 +169,9 @@ class Form:
         elif self.header and len(first) > 1 and _INDEX.fullmatch(self.names[0]):
             self.names, self.skipped, self.note = self.names[1:], 1, "left out the first column, which is an index"
         self.names = [name or str(k) for k, name in enumerate(self.names)]
+        if len(self.names) > _FEW_COLUMNS and _counts([cell.strip() for cell in first][self.skipped :]):
+            counted = f"its first line, 0, 1, 2 and so on, is taken for {'the names of columns' if self.header else 'a row'}"
+            self.note = f"{self.note}; {counted}" if self.note else counted
 
     def all_numbers(self) -> NDArray[np.float64] | None:
         """The whole file by NumPy, which is many times faster but names no place: None where it meets anything but numbers."""
@@ -235,10 +239,19 @@ def _is_header(first: list[str], body: list[list[str]], delimiter: str) -> bool:
     cells, *below = [[with_point(cell.strip(), delimiter) for cell in row] for row in (first, *body)]
     if not any(is_number(cell) for cell in cells):
         return any(cells)
+    if cells[:1] == [""] and below and _counts(cells[1:]):
+        return all(row[:1] != [""] for row in below)  # over the index of a frame whose columns have no names
+    if _counts(cells) and len(cells) > _FEW_COLUMNS:
+        return any("." in cell for row in below for cell in row)
     return any(
         cell not in MISSING and not is_number(cell) and all(other in MISSING or is_number(other) for other in column)
         for cell, column in zip(cells, zip(*below, strict=False), strict=False)
     )
+
+
+def _counts(cells: list[str]) -> bool:
+    """Whether these are 0, 1, 2 and so on, as frames name columns that nobody has named."""
+    return bool(cells) and cells == [str(k) for k in range(len(cells))]
 
 
 def _numbers(cells: tuple[str, ...]) -> NDArray[np.float64] | None:
