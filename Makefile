@@ -33,8 +33,9 @@ bench: $(STAMP)  ## ratios against peers; each prints one JSON object
 	$(BIN)/python benchmarks/plan.py
 	$(BIN)/python benchmarks/scale.py
 
-fuzz: $(STAMP)  ## damaged files, wrong arguments and killed runs, SECONDS=3600 of each kind; prints one JSON object
+fuzz: $(STAMP)  ## damaged files, wrong arguments and killed runs, SECONDS=3600 of each kind; prints two JSON objects
 	$(BIN)/python benchmarks/fuzz.py --seconds $(or $(SECONDS),3600)
+	$(BIN)/python benchmarks/kills.py
 
 docs: $(DOCS)  ## the site, in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

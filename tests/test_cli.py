@@ -266,6 +266,11 @@ def test_fit_takes_words_names_and_several_classes(tmp_path, called):
     assert called("predict", model, tmp_path / "new.csv") == ("red\nblue\n", "")
     (tmp_path / "new.csv").write_text("b,kind,a\n2,red,1\n6,blue,-5\n")  # columns go by their names
     assert called("predict", model, tmp_path / "new.csv") == ("red\nblue\n", "accuracy 1.0000 on 2 rows\n")
+    (tmp_path / "new.csv").write_text("kind,a,b\nRed,1,2\nblue,-5,6\n")
+    strange = "accuracy 0.5000 on 2 rows; 1 of them have labels that the model does not know (Red)\n"
+    assert called("predict", model, tmp_path / "new.csv")[1] == strange
+    (tmp_path / "new.csv").write_text("kind,a,b\n2,1,2\n0,-5,6\n")
+    assert called("predict", model, tmp_path / "new.csv")[1] == "no score, as the labels are numbers and the predictions words\n"
     (tmp_path / "new.csv").write_text("kind,a,c\nred,1,2\n")
     _, stderr = called("predict", model, tmp_path / "new.csv", status=2)
     assert stderr.endswith("new.csv lacks columns that the model was trained on: b; new here: c\n")

@@ -111,3 +111,30 @@ def test_a_problem_is_not_changed_in_place():
     for name in ("rows", "y", "sample_weight", "loss", "alpha", "fit_intercept"):
         with pytest.raises(AttributeError, match=f"replace\\({name}=...\\) makes another"):
             setattr(problem, name, None)
+
+
+@pytest.mark.parametrize("alpha", ["0.1", None, [0.1, 0.2], -1.0, np.nan, np.inf, 1j])
+def test_alpha_is_zero_or_a_positive_number(alpha):
+    with pytest.raises(ValueError, match=r"^alpha=.* must be zero or a positive number"):
+        rs.Problem(X, Y, alpha=alpha)
+    assert rs.Problem(X, Y, alpha=np.float32(0.5)).alpha == 0.5
+
+
+@pytest.mark.parametrize("answer", ["no", "False", "", None, 2, 0.5, [True]])
+def test_an_intercept_is_asked_for_by_true_or_false(answer):
+    with pytest.raises(ValueError, match=r"^fit_intercept=.* must be True or False"):
+        rs.Problem(X, Y, fit_intercept=answer)
+    with pytest.raises(ValueError, match=r"^fit_intercept=.* must be True or False"):
+        rs.CertifiedClassifier(alpha=0.1, fit_intercept=answer).fit(X, Y)
+    assert [rs.Problem(X, Y, fit_intercept=yes).dimension for yes in (1, np.bool_(True), 0, False)] == [D + 1, D + 1, D, D]
+
+
+@pytest.mark.parametrize("kind", ["M8[D]", "M8[ns]", "m8[s]"])
+def test_dates_are_no_numbers_to_predict(kind):
+    with pytest.raises(ValueError, match=r"^y has dtype .* predicts numbers: make days or seconds of it first"):
+        rs.Problem(X, np.arange(N).astype(kind), loss="squared")
+
+
+def test_rows_that_differ_in_length_are_no_matrix():
+    with pytest.raises(ValueError, match=r"^X is no matrix: .*use rows of the same length"):
+        rs.Problem([[1.0, 2.0], [3.0]], [0, 1])

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from reshuffle import records
 from reshuffle.records import Checkpoint, Journal, check_output, checksum, finite, write_file
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs the signals and locks of POSIX")
@@ -43,6 +44,57 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert names_in(tmp_path) == ["report.html"]
     write_file(out, b"\x00later")
     assert out.read_bytes() == b"\x00later"
+
+
+DIES = """
+import os, signal, sys
+from reshuffle import records
+records.os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
+records.write_file(sys.argv[1], "later")
+"""
+
+
+@POSIX
+def test_what_a_killed_writer_leaves_is_removed_by_the_next(tmp_path):
+    out = tmp_path / "model[1].json"
+    write_file(out, "earlier")
+    assert subprocess.run([sys.executable, "-c", DIES, str(out)], check=False).returncode == -signal.SIGKILL
+    assert out.read_text() == "earlier"
+    left = [path for path in tmp_path.iterdir() if path != out]
+    assert [path.read_text() for path in left] == ["later"]
+    with open(left[0], "rb+") as file:  # one that is being written has a lock on it, and stays
+        records._lock(file)
+        write_file(out, "by another")
+        assert left[0].exists()
+    write_file(out, "last")
+    assert names_in(tmp_path) == [out.name]
+    assert out.read_text() == "last"
+
+
+@POSIX
+def test_a_writer_whose_file_was_taken_for_one_left_behind_makes_another(tmp_path, monkeypatch):
+    out, lock, seen = tmp_path / "model.json", records._lock, []
+
+    def late(file):  # another writer comes between the making of the file and its lock
+        if not seen:
+            seen.append(file.name)
+            os.unlink(file.name)
+        lock(file)
+
+    monkeypatch.setattr(records, "_lock", late)
+    write_file(out, "whole")
+    assert out.read_text() == "whole"
+    assert len(seen) == 1
+    assert names_in(tmp_path) == ["model.json"]
+
+
+def test_many_writers_of_one_file_leave_one_of_theirs(tmp_path):
+    out = tmp_path / "model.json"
+    contents = [str(k) * 20000 for k in range(10)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda content: write_file(out, content), contents * 20))
+    assert out.read_text() in contents
+    assert names_in(tmp_path) == ["model.json"]
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")

@@ -436,3 +436,9 @@ def test_a_scale_that_is_not_known_is_refused_before_any_work(called):  # noqa: 
     for command in ("constants", "plan", "run", "order", "fit", "report"):
         _, stderr = called(command, "nowhere.csv", "--scale", "zscore", status=2)
         assert stderr == "reshuffle: --scale='zscore' is not known; use one of none, maxabs, std, rows, auto\n"
+
+
+@pytest.mark.parametrize("X", [np.ones((N, 2)), np.zeros((N, 2)), sp.csr_array((N, 2))], ids=["ones", "zeros", "none"])
+def test_columns_that_say_nothing_need_no_scaling(X):
+    problem = rs.Problem(X, np.arange(N) % 2, alpha=0.1, fit_intercept=True)
+    assert choice.choose(problem, 0).kind == "none"

@@ -3,11 +3,14 @@
 which leaves the user's own settings alone.
 """
 
+import io
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from reshuffle.records import write_file
 
 # Okabe and Ito (2008)
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -53,11 +56,13 @@ def subplots(rows: int, columns: int, *, height: float = 2.5, width: float = COL
 
 
 def save(figure: Any, folder: Path, name: str) -> list[Path]:
-    """As PDF for papers and PNG for screens."""
+    """As PDF for papers and PNG for screens; the same figure is the same file, so the PDF has no date."""
     import matplotlib.pyplot as plt
 
-    paths = [folder / f"{name}.pdf", folder / f"{name}.png"]
-    for path in paths:
-        figure.savefig(path, dpi=200)
+    paths = {folder / f"{name}.pdf": {"CreationDate": None}, folder / f"{name}.png": {}}
+    for path, metadata in paths.items():
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format=path.suffix[1:], dpi=200, metadata=metadata)
+        write_file(path, drawn.getvalue())
     plt.close(figure)
-    return paths
+    return list(paths)

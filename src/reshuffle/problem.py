@@ -17,7 +17,7 @@ from reshuffle.losses import Loss, Multinomial, get_loss, loops
 from reshuffle.losses.base import compiled
 from reshuffle.losses.parts import in_parts
 from reshuffle.rows import Rows, as_rows
-from reshuffle.validation import labels_for, matrix, point, renamed, row_numbers, row_weights, vector
+from reshuffle.validation import labels_for, matrix, point, renamed, row_numbers, row_weights, vector, weight, yes_or_no
 from reshuffle.vectors import Vector, dot
 
 T = TypeVar("T")
@@ -59,11 +59,8 @@ class Problem:
                 "loss='multinomial' is one of a margin for each class, and this takes losses of one margin; "
                 "use CertifiedClassifier(loss='multinomial'), or loss='logistic'"
             )
-        alpha = renamed("l2", "alpha", l2, alpha)
-        if not 0.0 <= alpha < float("inf"):
-            raise ValueError(f"alpha={alpha!r} must be zero or a positive number")
-        self.alpha = float(alpha)
-        self.fit_intercept = bool(fit_intercept)
+        self.alpha = weight("alpha", renamed("l2", "alpha", l2, alpha))
+        self.fit_intercept = yes_or_no("fit_intercept", fit_intercept)
         X, self.feature_names = matrix(X)
         rows: Rows = as_rows(X, device=device)
         labels, weights = labels_for(self.loss, y, rows.n), row_weights(sample_weight, rows.n)

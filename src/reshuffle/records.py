@@ -19,8 +19,10 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from glob import escape
 from math import inf, isfinite
 from pathlib import Path
+from threading import get_ident
 from typing import IO, Any, Self
 
 import numpy as np
@@ -63,9 +65,13 @@ def in_short(error: BaseException, most: int = _SHOWN) -> str:
 
 def check_output(path: str | Path, name: str = "output") -> None:
     """Refuse, before any work, a place that cannot take a file. `name` is what the user calls it."""
-    place = Path(path)
-    if place.is_dir():
+    if Path(path).is_dir():
         raise ValueError(f"{name} {str(path)!r} is a folder; name a file in it")
+    _check_parent(path, name)
+
+
+def _check_parent(path: str | Path, name: str) -> None:
+    place = Path(path)
     if not place.parent.is_dir():
         raise ValueError(f"{name} {str(path)!r}: the folder {str(place.parent)!r} does not exist; make it first")
     if not os.access(place.parent, os.W_OK):
@@ -76,12 +82,38 @@ def write_file(path: str | Path, content: str | bytes) -> None:
     """To a file beside, which then takes the place of an earlier one: whatever fails leaves that one as it was."""
     check_output(path)
     place = Path(path)
-    beside = place.with_name(f".{place.name}.{os.getpid()}.part")
+    _clear(place)
+    beside = place.with_name(f".{place.name}.{os.getpid()}.{get_ident()}.part")
     try:
-        beside.write_bytes(content.encode() if isinstance(content, str) else content)
-        os.replace(beside, place)
+        with _locked(beside) as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            _close_on_windows(file)
+            os.replace(beside, place)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _clear(place: Path) -> None:
+    """Remove what writers of this file that were killed have left beside it; one that lives has a lock on its own."""
+    for left in place.parent.glob(f".{escape(place.name)}.[0-9]*.[0-9]*.part"):
+        with suppress(OSError), open(left, "rb+") as file:
+            _lock(file)
+            _close_on_windows(file)
+            left.unlink()
+
+
+def _locked(path: Path) -> IO[bytes]:
+    while True:
+        file = open(path, "wb")  # noqa: SIM115 the caller closes it
+        try:
+            _lock(file)
+        except (BlockingIOError, PermissionError):  # in this moment another writer has taken it for one that was left behind
+            file.close()
+            continue
+        except OSError:
+            pass  # this file system has no locks, so nothing is taken for that
+        return file
 
 
 def finite(value: Any) -> Any:
@@ -144,8 +176,10 @@ def refuse_other_settings(name: str, path: str | Path, found: dict[str, Any], wa
 
 @contextmanager
 def held(name: str, path: str | Path) -> Iterator[None]:
-    """For one run at a time. The lock is the system's, on an empty file beside, so it goes with the process however that ends."""
-    check_output(path, name)
+    """A file or a folder for one run at a time. The lock is the system's, on an empty file beside, so it goes with the process
+    however that ends.
+    """
+    _check_parent(path, name)
     real = Path(path).resolve()
     beside = real.with_name(f".{real.name}.lock")
     with open(beside, "ab") as file:
@@ -158,10 +192,17 @@ def held(name: str, path: str | Path) -> Iterator[None]:
         try:
             yield
         finally:
-            if sys.platform == "win32":
-                file.close()  # no open file can be removed there; elsewhere it must be, since once closed it may be another's
+            _close_on_windows(file)
             with suppress(PermissionError):
                 beside.unlink(missing_ok=True)
+
+
+def _close_on_windows(file: IO[bytes]) -> None:
+    """Before its name changes or goes: no open file can be renamed or removed there; elsewhere it stays open, since once closed it
+    may be another's.
+    """
+    if sys.platform == "win32":
+        file.close()
 
 
 def _lock(file: IO[bytes]) -> None:
@@ -190,6 +231,7 @@ class Journal:
     @classmethod
     @contextmanager
     def open(cls, path: str | Path, settings: dict[str, Any]) -> Iterator[Self]:
+        check_output(path, "out")
         with held("out", path):
             content = Path(path).read_bytes() if Path(path).exists() else b""
             if content and not content.startswith(b'{"reshuffle"'):
@@ -252,6 +294,7 @@ class Checkpoint:
     @classmethod
     @contextmanager
     def open(cls, path: str | Path, settings: dict[str, Any]) -> Iterator[Self]:
+        check_output(path, "checkpoint")
         with held("checkpoint", path):
             yield cls(Path(path), json.dumps(settings, sort_keys=True))
 

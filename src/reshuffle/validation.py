@@ -29,6 +29,24 @@ def whole_number(name: str, value: Any, smallest: int, largest: int | None = Non
     return number
 
 
+def weight(name: str, value: Any) -> float:
+    """Zero or a positive number."""
+    try:
+        number = float("nan") if isinstance(value, str | bytes) else float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not 0.0 <= number < float("inf"):
+        raise ValueError(f"{name}={value!r} must be zero or a positive number")
+    return number
+
+
+def yes_or_no(name: str, value: Any) -> bool:
+    """Words such as "no" are true to Python, and none of them is taken for an answer."""
+    if not isinstance(value, bool | int | np.bool_) or value not in (0, 1):
+        raise ValueError(f"{name}={value!r} must be True or False")
+    return bool(value)
+
+
 def gap_to_promise(eps: Any, name: str = "eps") -> float:
     """A gap as a number whose powers, which bounds divide by, are numbers too."""
     if isinstance(eps, bool) or not isinstance(eps, int | float | np.number) or not 0.0 < eps < float("inf"):
@@ -155,6 +173,8 @@ def labels_for(loss: Loss, y: ArrayLike | None, n: int) -> Vector | None:
         if any(absent):
             raise ValueError(f"y is missing in row {absent.index(True)} (counted from 0); remove such rows first")
     if loss.task == "regression":
+        if labels.dtype.kind in "mM":  # as numbers they would be days or nanoseconds, as it happens
+            raise ValueError(f"y has dtype {labels.dtype}; loss={str(loss)!r} predicts numbers: make days or seconds of it first")
         try:
             labels = labels.astype(np.float64)
         except (TypeError, ValueError):

@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tarfile
@@ -92,6 +93,21 @@ def test_a_fetched_dataset_is_converted_and_kept(server, monkeypatch):
     data = rs.load("tiny")
     np.testing.assert_array_equal(data.X.toarray(), [[0.5, 0, 2, 0], [0, 1, 0, 0]])
     np.testing.assert_array_equal(data.y, [1, -1])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs the signals of POSIX")
+def test_a_fetch_that_was_killed_leaves_nothing_for_the_next(server):
+    url, files = server
+    files["tiny.bz2"] = CONTENT
+    code = (
+        "import os, signal\nfrom reshuffle.data import fetch, registry\nreplace = os.replace\n"
+        "os.replace = lambda old, new: os.kill(os.getpid(), signal.SIGKILL) if new.name == 'tiny.npz' else replace(old, new)\n"
+        f"fetch.fetch(registry.Dataset('tiny', 2, 4, '{url}/tiny.bz2', 'svmlight', ''))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    assert leftovers() == [".tiny.npz.lock", ".tiny.npz.part", "sums.json"]
+    fetch(tiny(f"{url}/tiny.bz2"))
+    assert leftovers() == ["sums.json", "tiny.npz"]
 
 
 def test_a_download_that_nobody_vouches_for_is_told_and_compared_the_next_time(server):

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import json
 import lzma
 import os
@@ -210,6 +211,71 @@ def test_a_guess_and_a_width_are_said_once(tmp_path):
         rs.build_store(tmp_path / "n.store", tmp_path / "b.svm", n_features=5)
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_columns_are_found_by_name_in_every_file(tmp_path, ending):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 3)), rng.integers(0, 2, 300)
+    names, turned = ["a", "b", "y", "c"], ["y", "c", "b", "a"]
+    for k, order in enumerate((names, turned)):
+        rows = slice(150 * k, 150 * (k + 1))
+        held = {"a": X[rows, 0], "b": X[rows, 1], "c": X[rows, 2], "y": y[rows]}
+        frame = pa.table({name: held[name] for name in order})
+        if ending == "csv":
+            lines = [",".join(order), *(",".join(map(repr, row.values())) for row in frame.to_pylist())]
+            (tmp_path / f"{k}.csv").write_text("\n".join(lines))
+        else:
+            pa.parquet.write_table(frame, tmp_path / f"{k}.parquet")
+    rs.build_store(tmp_path / "a.store", tmp_path / f"*.{ending}", target="y")
+    rows = rs.open(tmp_path / "a.store")
+    np.testing.assert_array_equal(rows.csr().toarray(), X)
+    np.testing.assert_array_equal(rows.labels, y)
+    (tmp_path / "2.csv").write_text("a,b,y,d\n1,2,0,3\n")
+    if ending == "csv":
+        with pytest.raises(ValueError, match=r"2\.csv has other columns than .*0\.csv: it lacks c and has d besides"):
+            rs.build_store(tmp_path / "b.store", tmp_path / "*.csv", target="y")
+    with pytest.raises(ValueError, match="target='z' is not a column of"):
+        rs.build_store(tmp_path / "c.store", tmp_path / f"0.{ending}", target="z")
+
+
+def test_the_index_of_a_frame_is_no_feature(tmp_path):
+    pa.parquet.write_table(pa.table({"a": [1.0, 2.0], "y": [0, 1], "__index_level_0__": [5, 6]}), tmp_path / "a.parquet")
+    (tmp_path / "a.csv").write_text(",a,y\n5,1.0,0\n6,2.0,1\n")
+    for name, words in {"a.parquet": "left out __index_level_0__", "a.csv": "left out the first column"}.items():
+        said = []
+        rs.build_store(tmp_path / f"{name}.store", tmp_path / name, say=said.append)
+        assert [line for line in said if words in line and name in line] == said
+        np.testing.assert_array_equal(rs.open(tmp_path / f"{name}.store").csr().toarray(), [[1.0], [2.0]])
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("1,oops,0", r"line 2002, column 'b': 'oops' is no number"),
+        ("1,,0", r"line 2002, column 'b': '' is no number"),
+        ("1,inf,0", r"line 2002, column 'b': 'inf' is no number"),
+        ("1,2,nan", r"line 2002, column 'y': 'nan' is no number"),
+        ("1,2", r"line 2002: 2 columns where the first line has 3"),
+        ("1,2,3,4", r"line 2002: 4 columns where the first line has 3"),
+        ("1,\xff,3", r"line 2002: .* is not UTF-8"),
+    ],
+)
+def test_a_line_that_is_no_row_of_numbers_is_named(tmp_path, row, words):
+    before, after = ["a,b,y", *(f"{k},{k % 7}.5,{k % 2}" for k in range(2000))], ["5,6,1"] * 300
+    (tmp_path / "a.csv").write_bytes("\n".join([*before, row, *after]).encode("latin-1"))
+    with pytest.raises(ValueError, match=rf"a\.csv, {words}"):
+        rs.build_store(tmp_path / "a.store", tmp_path / "a.csv")
+
+
+def test_nan_is_named_with_its_file_and_row_there(tmp_path):
+    for k in range(3):
+        X = np.ones((400, 30))
+        if k == 1:
+            X[321, 4] = np.nan
+        np.save(tmp_path / f"{k}.npy", X)
+    with pytest.raises(ValueError, match=r"1\.npy holds nan in row 321 \(counted from 0\)"):
+        rs.build_store(tmp_path / "a.store", tmp_path / "*.npy")
+
+
 # --- builds that were killed
 
 KILLED = """
@@ -302,6 +368,77 @@ def test_a_build_goes_on_with_the_same_settings_only(tmp_path, monkeypatch):
         rs.build_store(tmp_path / "a.store", source)
 
 
+def test_a_build_killed_at_its_very_end_is_ended_by_the_same_command_alone(tmp_path, monkeypatch):
+    X, y = sparse()
+    source, replace = parts(tmp_path, X, y), os.replace
+
+    def last(old, new):
+        replace(old, new)
+        if new == tmp_path / "a.store":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed:
+        killed.setattr(os, "replace", last)
+        with pytest.raises(KeyboardInterrupt):
+            rs.build_store(tmp_path / "a.store", source)
+    (tmp_path / "other.svm").write_bytes(text(X, y))
+    with pytest.raises(ValueError, match="begun with other settings: sources"):
+        rs.build_store(tmp_path / "a.store", tmp_path / "other.svm")
+    before = content(tmp_path / "a.store")
+    (tmp_path / ".a.store.lock").touch()  # a kill leaves it
+    assert rs.build_store(tmp_path / "a.store", source).n == len(X)
+    assert content(tmp_path / "a.store") == {name: held for name, held in before.items() if name != "build.jsonl"}
+    (tmp_path / ".a.store.lock").touch()
+    with pytest.raises(ValueError, match="is a store already"):
+        rs.build_store(tmp_path / "a.store", source)
+    assert not (tmp_path / ".a.store.lock").exists()
+
+
+def test_a_build_that_goes_on_never_shortens_what_is_whole(tmp_path, monkeypatch):
+    X, y = sparse()
+    source = parts(tmp_path, X, y)
+    monkeypatch.setattr(build._Build, "finish", lambda self, say: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        rs.build_store(tmp_path / "a.store", source)
+    journal = tmp_path / "a.store.part" / "build.jsonl"
+    whole, modes, real = journal.read_bytes(), set(), io.open
+    journal.write_bytes(whole + b'{"name": "0000')  # a line that was torn
+
+    def watched(path, mode="r", *arguments, **options):
+        modes.update({mode} if path == journal else ())
+        return real(path, mode, *arguments, **options)
+
+    monkeypatch.setattr(io, "open", watched)
+    with pytest.raises(KeyboardInterrupt):
+        rs.build_store(tmp_path / "a.store", source)
+    assert journal.read_bytes() == whole
+    assert modes == {"rb"}  # to open it for writing would empty it, and a kill in that moment lose every block
+
+
+def test_a_build_does_not_go_on_with_files_that_were_changed(tmp_path, monkeypatch):
+    X, y = sparse()
+    source = parts(tmp_path, X, y)
+    with monkeypatch.context() as at_the_end:
+        at_the_end.setattr(build._Build, "finish", lambda self, say: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            rs.build_store(tmp_path / "a.store", source)
+    edited = tmp_path / "part-0.svm"
+    before = edited.stat()
+    edited.write_bytes(edited.read_bytes().replace(b"1", b"2", 5))  # of the same size
+    os.utime(edited, ns=(before.st_atime_ns, before.st_mtime_ns + 10**9))
+    with pytest.raises(ValueError, match=r"part-0\.svm has changed since .*a\.store\.part was begun; remove"):
+        rs.build_store(tmp_path / "a.store", source)
+
+
+def test_a_folder_of_others_is_not_taken_for_a_build(tmp_path):
+    source = parts(tmp_path, *sparse())
+    (tmp_path / "a.store.part").mkdir()
+    (tmp_path / "a.store.part" / "mine.txt").write_text("precious")
+    with pytest.raises(ValueError, match=r"a\.store\.part' is no store that was begun; move it"):
+        rs.build_store(tmp_path / "a.store", source)
+    assert (tmp_path / "a.store.part" / "mine.txt").read_text() == "precious"
+
+
 # --- what cannot be used
 
 
@@ -362,7 +499,11 @@ def test_indices_that_lie_outside_are_seen_even_where_checksums_fit(built):
 @pytest.mark.parametrize(
     ("name", "lines", "match"),
     [
-        ("a.csv", b"x,y\n1,2\nred,3\n", r"a\.csv, after line 0: .*a store takes numbers only"),
+        (
+            "a.csv",
+            b"x,y\n1,2\nred,3\n",
+            r"a\.csv, line 3, column 'x': 'red' is no number to compute with; a store takes numbers only",
+        ),
         ("a.svm", b"1 1:1\n2 1:x\n", r"a\.svm, line 2: the value in '1:x' is not a number"),
         ("a.svm", b"# nothing\n", r"a\.svm holds no samples"),
         ("a.svm", b"nan 1:1\n", r"a\.svm, line 1: 'nan' is not finite"),

@@ -279,7 +279,7 @@ def test_numbers_are_the_same_read_at_once_or_cell_by_cell(tmp_path_factory, row
     )
     got = rs.load(path)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(tables._Form, "all_numbers", lambda form: None)
+        patched.setattr(tables.Form, "all_numbers", lambda form: None)
         want = rs.load(path)
     assert got.feature_names == want.feature_names
     assert (got.X.toarray() if sp.issparse(got.X) else got.X).tobytes() == (
@@ -288,3 +288,70 @@ def test_numbers_are_the_same_read_at_once_or_cell_by_cell(tmp_path_factory, row
     numbers = [None if cell in MISSING else float(cell.strip('"')) for cell, _ in rows]
     if None not in numbers and not any(np.isnan(numbers)) and max(map(abs, numbers)) < 2**53:
         assert got.X[:, 0].tolist() == numbers
+
+
+# --- what spreadsheet programs write
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sep=;\na;b;t\n1;2;0\n3;4;1\n", r"line 1: 'sep=;' is for spreadsheet programs; remove that line first"),
+        ("a,b,t,\n1,2,0,\n3,4,1,\n", r"column '3' is to hold the labels and is empty; .*delimiter at the end of every line"),
+        ("Sales\na,t\n1,0\n2,1\n", r"has 1 column between commas, semicolons or tabs, 'Sales'; .*a first line that is their names"),
+        ("a|b|t\n1|2|0\n", r"has 1 column between commas, semicolons or tabs, 'a\|b\|t'"),
+        (
+            "a;b;t\n987;2,5;0\n1.234;3,5;1\n",
+            r"line 3, column 'a': '1.234' may have a point between thousands, as 'b' has a comma for a point",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_words(tmp_path, text, words):
+    with pytest.raises(ValueError, match=rf"t\.csv.*{words}"):
+        rs.load(write(tmp_path / "t.csv", text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a;b;t\n987;2;0\n1.234;3;1\n",  # no comma is a point here
+        "a;b;t\n1.5;2,5;0\n1.234;3,5;1\n",  # 1.5 has no thousands
+        "a;b;t\n1;2,5;0\n1234;3,5;1\n",
+    ],
+)
+def test_points_that_can_only_be_points_are(tmp_path, text):
+    cells = [row.split(";")[0] for row in text.splitlines()[1:]]
+    assert rs.load(write(tmp_path / "t.csv", text)).X[:, 0].tolist() == [float(cell) for cell in cells]
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (('"1,234"', '"2,345"', '"3,456"'), r"column 'p' holds numbers that are not written as such \('1,234', line 2\)"),
+        (("$5", "$10", "$15"), r"numbers that are not written as such \('\$5', line 2\)"),
+        (("7 %", "10 %", "15 %"), r"numbers that are not written as such \('7 %', line 2\)"),
+        (("31.01.2024", "01.02.2024", "2.2.2024"), r"dates that are not written as such \('31.01.2024', line 2\)"),
+        (("1", "#DIV/0!", "3"), r"numbers and words \('#DIV/0!', line 3\)"),
+    ],
+)
+@pytest.mark.parametrize("repeated", [1, 30])  # columns whose words all differ are dropped, others become zeros and ones
+def test_a_column_that_was_not_meant_to_be_words_is_named(tmp_path, cells, words, repeated):
+    rows = [f"{k},{cell},{k % 2}" for k, cell in enumerate(cells * repeated)]
+    data = rs.load(write(tmp_path / "t.csv", "\n".join(["a,p,t", *rows])))
+    assert len([note for note in data.notes if re.search(words, note)]) == 1
+    plain = rs.load(
+        write(tmp_path / "u.csv", "\n".join(["a,p,t", *(f"{k},{w},{k % 2}" for k, w in enumerate(["red", "blue"] * 9))]))
+    )
+    assert not any("not written" in note or "numbers and words" in note for note in plain.notes)
+
+
+@pytest.mark.parametrize("index", [False, True])
+@pytest.mark.parametrize("digits", ["%.3f", None])
+def test_columns_of_a_frame_that_nobody_named(tmp_path, index, digits):
+    X = np.arange(24.0).reshape(8, 3) + 0.5 if digits else np.arange(24).reshape(8, 3) + 7
+    pd.DataFrame(X).to_csv(tmp_path / "t.csv", index=index, float_format=digits)
+    data = rs.load(tmp_path / "t.csv")
+    names = index or digits is not None  # whole numbers under 0, 1, 2 may have any line among them
+    np.testing.assert_array_equal(data.X, X[:, :2] if names else np.vstack([[0, 1], X[:, :2]]))
+    assert data.y.tolist() == [*([] if names else [2]), *X[:, 2]]
+    assert ("taken for the names of columns" if names else "taken for a row") in data.notes[0]

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle import experiments
+from reshuffle import experiments, plots
 from reshuffle.data.registry import locate
 from reshuffle.experiments import paper, paper_figures
 from reshuffle.experiments.measurements import ROOT, Task, gaussian
@@ -221,6 +222,25 @@ def test_mistakes_are_refused():
         experiments.reproduce("table3")
     with pytest.raises(ValueError, match="is not a folder"):
         experiments.reproduce("table2", data="nowhere")
+
+
+def test_a_figure_is_the_same_file_each_time_and_whole_or_not_there(tmp_path, monkeypatch):
+    def draw(height):
+        with plots.style():
+            figure, axes = plots.subplots(1, 1)
+            axes[0, 0].plot([0.0, height])
+            return {path.suffix: path.read_bytes() for path in plots.save(figure, tmp_path, "figure")}
+
+    earlier = draw(1.0)
+    assert draw(1.0) == earlier
+    assert b"Date" not in earlier[".pdf"]
+    assert draw(2.0) != earlier
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "replace", lambda *paths: (_ for _ in ()).throw(KeyboardInterrupt))
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        with pytest.raises(KeyboardInterrupt):
+            draw(3.0)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_a_killed_job_goes_on(small_data, tmp_path):

@@ -20,4 +20,6 @@ def test_the_definitions_in_extended_precision_are_those_of_the_losses(name):
 @extended
 @pytest.mark.parametrize("seed", range(150))
 def test_a_certificate_is_never_below_the_true_gap(seed):
-    assert trial(np.random.default_rng(seed)) is None
+    count, words = trial(np.random.default_rng(seed))
+    assert count >= 2
+    assert words is None

@@ -344,6 +344,15 @@ def test_a_scheduler_that_is_not_there_is_one_line(monkeypatch, capsys):
     assert re.fullmatch(r"reshuffle: no scheduler of Dask's answers at 'tcp://127.0.0.1:1' within 1 s .*or use 'local'.*\n", err)
 
 
+def test_workers_that_do_not_start_are_one_line(monkeypatch, capsys):
+    def killed(**options):
+        raise RuntimeError("Nanny failed to start.")
+
+    monkeypatch.setattr(dask_rows, "LocalCluster", killed)
+    _, err = command(monkeypatch, capsys, "constants", "iris", "--cluster", "local", status=2)
+    assert re.fullmatch(r"reshuffle: workers of Dask could not be started on this machine \(Nanny failed to start.\); .*\n", err)
+
+
 def test_a_worker_that_is_killed_costs_time_and_no_result(client, labelled, monkeypatch):
     """By SIGKILL, between the two calls of a product of an order, and once more before a call of a Newton step."""
     X, y = labelled

@@ -201,7 +201,11 @@ def _table(reader: Reader, places: list[Any], name: str, target: str | int | Non
     else:
         table = reader.read(places, words=partial(columns.words_in, name, target=target))
     if len(table.names) < 2 and columns is None:
-        raise ValueError(f"{name} has {len(table.names)} column; it needs a target and at least one feature")
+        between = " between commas, semicolons or tabs" if "words" in reader.options else ""
+        raise ValueError(
+            f"{name} has 1 column{between}, {table.names[0]!r}; it needs a target and at least one feature, and a first line that "
+            "is their names or a row"
+        )
     return table  # type: ignore[no-any-return]
 
 

@@ -18,7 +18,7 @@ from reshuffle.data.store import FORMAT, LABEL_TYPES, Block, Manifest, save
 from reshuffle.data.streams import Asked, Mark, Piece
 from reshuffle.records import checksum, held, read_json, write_file
 from reshuffle.rows.blocks import sparse_rows
-from reshuffle.rows.memory import DENSE_TYPES, DenseRows
+from reshuffle.rows.memory import DENSE_TYPES
 from reshuffle.validation import whole_number
 
 BLOCK = 1 << 26  #: bytes from which on a block is full
@@ -49,30 +49,36 @@ def build_store(
     place, files = Path(path).expanduser(), _sources(sources)
     if n_features is not None:
         n_features = whole_number("n_features", n_features, 1)
-    if place.exists() and not (place / JOURNAL).exists():
-        what = "is a store already" if is_store(place) else "exists"
-        raise ValueError(f"{str(path)!r} {what}; choose another name, or remove it first")
     settings = {
         "store": FORMAT,
         "reshuffle": __version__,
         "sources": [{"name": str(file), "bytes": _size(file)} for file in files],
+        "changed": [file.stat().st_mtime_ns for file in files],
         "target": target,
         "n_features": n_features,
         "zero_based": zero_based,
     }
     with held("store", place):
         if not place.exists():
-            _build(place, files, settings, Asked(target, _workers()), progress, say)
+            _build(place, files, settings, progress or (lambda done, total: None), say or (lambda line: None))
+        elif not (place / JOURNAL).exists():
+            what = "is a store already" if is_store(place) else "exists"
+            raise ValueError(f"{str(path)!r} {what}; choose another name, or remove it first")
+        else:
+            _begun(place, settings)  # a build that was killed at its very end
         (place / JOURNAL).unlink(missing_ok=True)  # the last that tells a store from one that is being made
     return Manifest.read(place)
 
 
-def _build(place: Path, files: list[Path], settings: dict[str, Any], asked: Asked, progress: Any, say: Any) -> None:
+def _build(place: Path, files: list[Path], settings: dict[str, Any], progress: Any, say: Any) -> None:
     folder = partial_of(place)
     try:
+        asked, note = streams.asked_of(files[0], settings["target"], _workers())
+        if note:
+            say(f"{files[0]}: {note}")
         build = _Build(folder, files, settings, asked)
-        build.read(progress or (lambda done, total: None))
-        build.finish(say or (lambda line: None))
+        build.read(progress)
+        build.finish(say)
         os.replace(folder, place)
     except OSError as error:
         if error.errno is None:
@@ -117,26 +123,15 @@ class _Build:
             self.zero = bool(self.settings["zero_based"])
 
     def _begin_or_go_on(self) -> bool:
-        journal = self.folder / JOURNAL
-        lines = [_line(text) for text in journal.read_bytes().splitlines(keepends=True)] if journal.exists() else []
-        if not lines or lines[0] is None:  # nothing was whole
+        lines = _begun(self.folder, self.settings)
+        if not lines:  # nothing was whole
+            if self.folder.exists() and any(self.folder.iterdir()) and not (self.folder / JOURNAL).exists():
+                raise ValueError(f"{str(self.folder)!r} is no store that was begun; move it, or choose another name for the store")
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir()
             self._append(self.settings)
             return False
-        for name in self.settings:
-            if lines[0].get(name) != self.settings[name]:
-                raise ValueError(
-                    f"{self.folder} was begun with other settings: {name} is {lines[0].get(name)!r} there and "
-                    f"{self.settings[name]!r} now; go on with the same, or remove it to begin anew"
-                )
-        whole: list[dict[str, Any]] = []
-        for line in lines:
-            if line is None:
-                break
-            whole.append(line)
-        journal.write_bytes(b"".join(_written(line) for line in whole))
-        for line in whole[1:]:
+        for line in lines[1:]:
             block = Block(**line)
             at = int(block.name)
             self.blocks[at : at + 1] = [block]
@@ -203,16 +198,12 @@ class _Build:
             if len(widths) > 1 or any(sp.issparse(part) for part in parts):
                 raise ValueError(f"{path}: files of different widths or kinds, {sorted(widths)} features; name those of one kind")
             X = parts[0] if len(parts) == 1 else np.concatenate(parts)
-            X = X.view(np.uint8) if X.dtype == np.bool_ else X
-            DenseRows(X).refuse_non_finite(str(path))
-            return X
+            return X.view(np.uint8) if X.dtype == np.bool_ else X
         width = max(part.shape[1] for part in parts)
         values = np.concatenate([part.data for part in parts])
         indices = np.concatenate([part.indices for part in parts])
         lengths = np.concatenate([np.diff(part.indptr) for part in parts])
-        X = sparse_rows(values, indices, np.append(0, np.cumsum(lengths, dtype=np.int64)), width)
-        X.refuse_non_finite(str(path))
-        return X.matrix
+        return sparse_rows(values, indices, np.append(0, np.cumsum(lengths, dtype=np.int64)), width).matrix
 
     def _base(self, X: Any, path: Path) -> int:
         """From where the indices count, as far as is known; they count from 0 afterwards."""
@@ -276,6 +267,34 @@ class _Build:
             self.blocks[number] = block
         if fresh.exists():  # its line is written, so that a build which is killed here takes it the next time
             os.replace(fresh, place / "indices.npy")
+
+
+def _begun(folder: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """The journal of a build up to the first line that is torn or damaged, which is cut off with all that follows it. One of other
+    settings is refused.
+    """
+    journal = folder / JOURNAL
+    content = journal.read_bytes() if journal.exists() else b""
+    found, size = list[dict[str, Any]](), 0
+    for text in content.splitlines(keepends=True):
+        line = _line(text)
+        if line is None:
+            break
+        found.append(line)
+        size += len(text)
+    for name in settings if found else ():
+        if name == "changed":
+            times = zip(settings["sources"], found[0].get(name, ()), settings[name], strict=False)
+            if stale := next((file["name"] for file, before, now in times if before != now), None):
+                raise ValueError(f"{stale} has changed since {folder} was begun; remove {folder} to begin anew")
+        elif found[0].get(name) != settings[name]:
+            raise ValueError(
+                f"{folder} was begun with other settings: {name} is {found[0].get(name)!r} there and {settings[name]!r} now; "
+                "go on with the same, or remove it to begin anew"
+            )
+    if 0 < size < len(content):
+        os.truncate(journal, size)  # never written anew: a build that is killed meanwhile would lose what is whole
+    return found
 
 
 def _line(text: bytes) -> dict[str, Any] | None:

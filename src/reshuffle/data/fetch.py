@@ -11,10 +11,11 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import tarfile
-import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import numpy as np
 from reshuffle.data._files import read_bytes
 from reshuffle.data._memory import refuse_too_large
 from reshuffle.data.registry import Dataset, cache_folder, check_shape
-from reshuffle.records import DAMAGE, in_short, read_json, write_file
+from reshuffle.records import DAMAGE, held, in_short, read_json, write_file
 
 _SUMS = "sums.json"
 
@@ -37,21 +38,32 @@ def fetch(dataset: Dataset, *, progress: bool = False, say: Callable[[str], None
     if final.is_file():
         return final
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f"{dataset.name}-", dir=folder) as work:
+    with held("dataset", final), _emptied(folder / f".{final.name}.part") as work:
         try:
-            download = _download(dataset, Path(work), progress)
+            download = _download(dataset, work, progress)
             found = _sum_of(download)
             told = _verified(dataset, found)
-            made = _MAKERS[dataset.kind](download, Path(work) / final.name)
+            made = _MAKERS[dataset.kind](download, work / final.name)
         except (*DAMAGE, tarfile.TarError) as error:
             raise OSError(
                 f"{dataset.name} could not be fetched from {dataset.url}: {in_short(error, 1000)}; nothing was kept"
             ) from error
         check_shape(dataset, made, f"what {dataset.url} holds")
-        os.replace(Path(work) / final.name, final)
-    write_file(folder / _SUMS, json.dumps({**_sums(), dataset.url: found}, indent=1))
+        write_file(folder / _SUMS, json.dumps({**_sums(), dataset.url: found}, indent=1))
+        os.replace(work / final.name, final)  # the last, so that what is there has its sum
     say(f"{dataset.name}: {told}")
     return final
+
+
+@contextmanager
+def _emptied(work: Path) -> Iterator[Path]:
+    """A folder for one use, without what one that was killed has left in it."""
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def _sum_of(path: Path) -> str:

@@ -8,8 +8,11 @@ import io
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,9 +23,11 @@ from reshuffle.data import _parse, arrays, tables
 from reshuffle.data._files import holds_table, kind, streamed
 from reshuffle.data.svmlight import parsed
 from reshuffle.records import DAMAGE, in_short
+from reshuffle.rows.memory import DenseRows, SparseRows
 from reshuffle.rows.structure import as_csr
 from reshuffle.tables.columns import column_number
 from reshuffle.tables.frames import arrow
+from reshuffle.tables.table import is_number, refuse_repeated
 
 TEXT = 1 << 24  # bytes of text in a piece
 CELLS = 1 << 20  # numbers in a piece of any other format
@@ -56,6 +61,15 @@ class Asked:
 
     target: str | None = None
     workers: int = 2
+    first: Path = Path()  #: of the files
+    columns: tuple[str, ...] = ()  #: that it has, if it is a table: those of the others are found by these names
+    label: int = 0  #: which of them
+
+    def places(self, path: Path, names: list[str]) -> tuple[list[int], int]:
+        """Where a table with these names has its features, in the order of the first file, and where its labels."""
+        tables.same_columns(self.first, list(self.columns), path, names)
+        order = [names.index(name) for name in self.columns]
+        return order[: self.label] + order[self.label + 1 :], order[self.label]
 
 
 def reader(path: Path) -> "Stream":
@@ -64,6 +78,20 @@ def reader(path: Path) -> "Stream":
     if ending in _UNSURE and holds_table(path):
         ending = ".csv"
     return STREAMS.get(ending, svmlight)
+
+
+def asked_of(first: Path, target: str | None, workers: int) -> tuple[Asked, str]:
+    """What holds for all files, by a look at the first; and what there is to say of its columns."""
+    if reader(first) is csv:
+        form = tables.Form(first)
+        names, note = form.names, form.note
+    elif reader(first) is parquet:
+        with _parquet_file(first) as file:
+            names, note = tables.without_index(file.schema_arrow.names)
+    else:
+        return Asked(target, workers), ""
+    refuse_repeated(str(first), names)
+    return Asked(target, workers, first, tuple(names), column_number(str(first), names, -1 if target is None else target)), note
 
 
 def in_turn(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
@@ -125,22 +153,46 @@ def svmlight(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
 
 
 def csv(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
-    form = tables._Form(path)
-    target = column_number(str(path), form.names, -1 if asked.target is None else asked.target) + form.skipped
+    form = tables.Form(path)
+    features, target = asked.places(path, form.names)
     for text in _texts(path, begin):
-        head = int(form.header and text.line == 0)
+        rows = int(form.header and text.line == 0)
         try:
             lines = io.StringIO(text.content.decode("utf-8-sig"))
-            table = np.loadtxt(lines, delimiter=form.delimiter, quotechar='"', comments=None, ndmin=2, skiprows=head)
+            table = np.loadtxt(lines, delimiter=form.delimiter, quotechar='"', comments=None, ndmin=2, skiprows=rows)
         except ValueError as error:
-            raise ValueError(f"{path}, after line {text.line}: {in_short(error)}; {_NUMBERS_ONLY}") from None
-        if table.shape[1] != form.width:
-            raise ValueError(f"{path}, after line {text.line}: {table.shape[1]} columns where the first line has {form.width}")
-        features = [k for k in range(form.skipped, form.width) if k != target]
+            raise ValueError(f"{path}, {_stray(form, text, rows) or in_short(error)}; {_NUMBERS_ONLY}") from None
+        if table.shape[1] != form.width or not np.isfinite(table).all():
+            raise ValueError(f"{path}, {_stray(form, text, rows)}; {_NUMBERS_ONLY}")
+        table = table[:, form.skipped :]
         yield Piece(table[:, features], table[:, target], text.end, text.read)
 
 
+def _stray(form: tables.Form, text: _Text, header: int) -> str | None:
+    """The first of these lines that is not as many finite numbers as the first line of the file has, and what is wrong with it."""
+    try:
+        lines = io.StringIO(text.content.decode("utf-8-sig"), newline="")
+    except UnicodeDecodeError as error:
+        before = text.content.count(b"\n", 0, error.start)
+        stray = text.content[error.start : error.start + 8]
+        return f"line {text.line + before + 1}: {stray!r} is not UTF-8; save the file as UTF-8 first"
+    for number, row in islice(form.cells(lines), header, None):
+        where = f"line {text.line + number}"
+        if len(row) != form.width:
+            return f"{where}: {len(row)} columns where the first line has {form.width}"
+        for name, cell in zip(form.names, row[form.skipped :], strict=True):
+            if not is_number(cell) or not isfinite(float(cell)):
+                return f"{where}, column {name!r}: {cell!r} is no number to compute with"
+    return None
+
+
 # --- arrays and tables
+
+
+def _finite(path: Path, X: Any, first: int) -> Any:
+    """The same, which are the rows of the file from number `first` on; NaN and infinity are refused with their row."""
+    (SparseRows(X) if sp.issparse(X) else DenseRows(X)).refuse_non_finite(str(path), first)
+    return X
 
 
 def _rows_a_piece(width: int) -> int:
@@ -148,24 +200,30 @@ def _rows_a_piece(width: int) -> int:
 
 
 def parquet(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
+    with _parquet_file(path) as file:
+        names, _ = tables.without_index(file.schema_arrow.names)
+        features, target = asked.places(path, names)
+        place, total = 0, max(file.metadata.num_rows, 1)
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            if place + rows <= begin.place:
+                place += rows
+                continue
+            for batch in file.iter_batches(_rows_a_piece(len(names)), row_groups=[group], columns=names):
+                place += batch.num_rows
+                if place <= begin.place:
+                    continue
+                columns = [_column(path, name, batch.column(name)) for name in names]
+                X = _finite(path, np.column_stack([columns[k] for k in features]), place - batch.num_rows)
+                yield Piece(X, columns[target], Mark(place), path.stat().st_size * place // total)
+
+
+@contextmanager
+def _parquet_file(path: Path) -> Iterator[Any]:
     pa = arrow("reading parquet")
     try:
         with import_module("pyarrow.parquet").ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            target = names[column_number(str(path), names, -1 if asked.target is None else asked.target)]
-            place, total = 0, max(file.metadata.num_rows, 1)
-            for group in range(file.num_row_groups):
-                rows = file.metadata.row_group(group).num_rows
-                if place + rows <= begin.place:
-                    place += rows
-                    continue
-                for batch in file.iter_batches(_rows_a_piece(len(names)), row_groups=[group]):
-                    place += batch.num_rows
-                    if place <= begin.place:
-                        continue
-                    columns = {name: _column(path, name, batch.column(name)) for name in names}
-                    y = columns.pop(target)
-                    yield Piece(np.column_stack(list(columns.values())), y, Mark(place), path.stat().st_size * place // total)
+            yield file
     except (pa.ArrowException, *DAMAGE) as error:
         if isinstance(error, ValueError) and str(error).startswith(str(path)):
             raise
@@ -199,7 +257,8 @@ def _of_matrix(path: Path, X: Any, y: Any, begin: Mark) -> Iterator[Piece]:
     size = path.stat().st_size
     for start in range(begin.place, n, each):
         stop = min(start + each, n)
-        yield Piece(X[start:stop], None if y is None else y[start:stop], Mark(stop), size * stop // n)
+        part = _finite(path, X[start:stop], start)
+        yield Piece(part, None if y is None else y[start:stop], Mark(stop), size * stop // n)
 
 
 def h5ad(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
@@ -237,6 +296,7 @@ def _anndata(path: Path, group: Any, begin: Mark, asked: Asked) -> Iterator[Piec
                 low, high = int(indptr[start]), int(indptr[stop])
                 held = (np.asarray(X["data"][low:high]), np.asarray(X["indices"][low:high]), indptr[start : stop + 1] - low)
                 part = as_csr(sp.csr_array(held, shape=(stop - start, d)), str(path))
+            part = _finite(path, part, start)
             yield Piece(part, None if y is None else y[start:stop], Mark(stop), size * stop // n)
     except DAMAGE as error:
         if isinstance(error, ValueError) and str(error).startswith(str(path)):

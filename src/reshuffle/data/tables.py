@@ -23,13 +23,15 @@ from reshuffle.tables.frames import arrow, table_of_arrow
 from reshuffle.tables.table import is_number, listed
 
 #: What stands for nothing in text.
-MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "NULL", "null", "?"})
+MISSING = frozenset({"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "?"})
 
 _GAPS: dict[str, Any] = dict.fromkeys(MISSING, np.nan)
 _CELLS = 1 << 20  # that are text at a time
+_FEW_COLUMNS = 2  # of which 0, 1 may well be a row
 _SAMPLE = 25  # rows that tell a header from data
 _LARGEST_EXACT = 2.0**53  # whole numbers above may be equal as float64 and differ in the file
 _INDEX = re.compile(r"Unnamed: 0|__index_level_\d+__|")
+_THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}(\.\d{3})*\s*")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([ T].*)?")
 
 #: From names, and whether they stand in the file, to the columns that are to be read as words.
@@ -59,11 +61,11 @@ class _Text:
 
     def __init__(self, paths: list[Place], words: ChooseWords | None) -> None:
         self.paths, self.name = paths, names_of(paths)
-        self.forms = [_Form(path) for path in paths]
+        self.forms = [Form(path) for path in paths]
         first = self.forms[0]
         self.names = first.names
         for form in self.forms[1:]:
-            _same_columns(first.path, self.names, form.path, form.names)
+            same_columns(first.path, self.names, form.path, form.names)
         self.certain = words(self.names, first.header) if words is not None else set()
         self.words = set(self.certain)
 
@@ -74,6 +76,7 @@ class _Text:
         self.codes: dict[int, list[NDArray[np.int64]]] = {k: [] for k in self.words}
         self.index = {k: _Numbered() for k in self.words}
         self.starts, late = [0], set()
+        self.dotted: dict[int, tuple[str, int] | None] = {}  # columns whose points may stand between thousands: a cell, its row
         for form in self.forms:
             numbered = {name: k for k, name in enumerate(form.names, form.skipped)}
             order = [numbered[name] for name in self.names]
@@ -95,6 +98,7 @@ class _Text:
             found = None if k in self.codes else _numbers(cells)
             if found is not None:
                 numbers[:, k] = found
+                self._look_for_thousands(k, cells)
                 continue
             if k not in self.codes:
                 if self.blocks:
@@ -104,14 +108,36 @@ class _Text:
         self.blocks.append(numbers)
         return late
 
+    def _look_for_thousands(self, k: int, cells: tuple[str, ...]) -> None:
+        """Whether the points in a column may all stand between thousands, where a comma can be the point in a number."""
+        if self.forms[0].delimiter != ";" or self.dotted.get(k, "") is None:
+            return
+        if not all(_THOUSANDS.fullmatch(cell) or cell.strip() in MISSING for cell in cells):
+            self.dotted[k] = None
+        elif dotted := next((cell for cell in cells if "." in cell), None):
+            self.dotted.setdefault(k, (dotted, sum(map(len, self.blocks)) + cells.index(dotted)))
+
+    def _refuse_thousands(self, names: list[str]) -> None:
+        """In the columns `names` a comma is the point."""
+        found = next(((k, place) for k, place in self.dotted.items() if place is not None), None)
+        if found is not None and names:
+            k, (cell, row) = found
+            raise ValueError(
+                f"{self.name}, {self.place(row)}, column {self.names[k]!r}: {cell!r} may have a point between thousands, as "
+                f"{names[0]!r} has a comma for a point; write all numbers with a point for a point and without thousands"
+            )
+
     def table(self) -> Table:
         numbers = np.concatenate(self.blocks) if self.blocks else np.empty((0, len(self.names)))
         columns: list[Column] = [numbers[:, k] for k in range(len(self.names))]
-        delimiter = self.forms[0].delimiter
+        delimiter, commas = self.forms[0].delimiter, []
         for k, codes in self.codes.items():
             cells = [None if (word := cell.strip()) in MISSING else word for cell in self.index[k]]
             column = Words.of(np.concatenate(codes), cells)
             columns[k] = column if k in self.certain else _typed(column, delimiter)
+            if not isinstance(columns[k], Words) and any("," in value for value in column.values):
+                commas.append(self.names[k])
+        self._refuse_thousands(commas)
         notes = [note for note in {form.note for form in self.forms} if note]
         return Table(self.name, self.names, columns, self.forms[0].header, self.place, notes)
 
@@ -121,7 +147,7 @@ class _Text:
         return line if len(self.paths) == 1 else f"{line} of {self.paths[file]}"
 
 
-class _Form:
+class Form:
     """How one file is laid out: delimiter, header, a column of row names to skip."""
 
     def __init__(self, path: Place) -> None:
@@ -129,10 +155,12 @@ class _Form:
         tabs = isinstance(path, Path) and kind(path) == ".tsv"
         self.delimiter = "\t" if tabs else delimiter_of(text_sample(path)) or ","
         with opened(path) as file, _text(file) as text:
-            rows = [row for _, row in islice(self._cells(text), _SAMPLE)]
+            rows = [row for _, row in islice(self.cells(text), _SAMPLE)]
         if not rows:
             raise ValueError(f"{path} holds no samples")
         first, *body = rows
+        if re.fullmatch(r"(?i)sep=.?", self.delimiter.join(first)):
+            raise ValueError(f"{path}, line 1: {self.delimiter.join(first)!r} is for spreadsheet programs; remove that line first")
         self.header = _is_header(first, body, self.delimiter)
         self.names = [cell.strip() for cell in first] if self.header else [str(k) for k in range(len(first))]
         self.width = len(first)
@@ -141,6 +169,9 @@ class _Form:
         elif self.header and len(first) > 1 and _INDEX.fullmatch(self.names[0]):
             self.names, self.skipped, self.note = self.names[1:], 1, "left out the first column, which is an index"
         self.names = [name or str(k) for k, name in enumerate(self.names)]
+        if len(self.names) > _FEW_COLUMNS and _counts([cell.strip() for cell in first][self.skipped :]):
+            counted = f"its first line, 0, 1, 2 and so on, is taken for {'the names of columns' if self.header else 'a row'}"
+            self.note = f"{self.note}; {counted}" if self.note else counted
 
     def all_numbers(self) -> NDArray[np.float64] | None:
         """The whole file by NumPy, which is many times faster but names no place: None where it meets anything but numbers."""
@@ -171,9 +202,9 @@ class _Form:
 
     def _body(self) -> Generator[tuple[int, list[str]]]:
         with opened(self.path) as file, _text(file) as text:
-            yield from islice(self._cells(text), int(self.header), None)
+            yield from islice(self.cells(text), int(self.header), None)
 
-    def _cells(self, text: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    def cells(self, text: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
         """The rows that are not blank, each with the number of its last line."""
         reader = csv.reader(self._whole(text), delimiter=self.delimiter, strict=True)
         try:
@@ -208,10 +239,19 @@ def _is_header(first: list[str], body: list[list[str]], delimiter: str) -> bool:
     cells, *below = [[with_point(cell.strip(), delimiter) for cell in row] for row in (first, *body)]
     if not any(is_number(cell) for cell in cells):
         return any(cells)
+    if cells[:1] == [""] and below and _counts(cells[1:]):
+        return all(row[:1] != [""] for row in below)  # over the index of a frame whose columns have no names
+    if _counts(cells) and len(cells) > _FEW_COLUMNS:
+        return any("." in cell for row in below for cell in row)
     return any(
         cell not in MISSING and not is_number(cell) and all(other in MISSING or is_number(other) for other in column)
         for cell, column in zip(cells, zip(*below, strict=False), strict=False)
     )
+
+
+def _counts(cells: list[str]) -> bool:
+    """Whether these are 0, 1, 2 and so on, as frames name columns that nobody has named."""
+    return bool(cells) and cells == [str(k) for k in range(len(cells))]
 
 
 def _numbers(cells: tuple[str, ...]) -> NDArray[np.float64] | None:
@@ -283,12 +323,11 @@ def _read_arrow(paths: list[Place], what: str, **options: Any) -> Table:
             rows, columns = held.num_rows, held.num_columns
             refuse_too_large(f"{path} holds {rows} x {columns} cells, which", 8 * rows * columns)
         table = _whole(path, what, lambda: _named(read(path, **options)))  # noqa: B023 called at once
-        index = [name for name in table.column_names if _INDEX.fullmatch(name)]
-        if index:
-            notes = [f"left out {listed(index)}, which is the index of a frame"]
-        table = table.select([k for k, name in enumerate(table.column_names) if name not in index])  # names may repeat
+        own, note = without_index(table.column_names)
+        notes = [note] if note else notes
+        table = table.select([k for k, name in enumerate(table.column_names) if name in own])  # names may repeat
         if tables:
-            _same_columns(paths[0], tables[0].column_names, path, table.column_names)
+            same_columns(paths[0], tables[0].column_names, path, table.column_names)
             table = table.select(tables[0].column_names)
         tables.append(table)
     try:
@@ -298,6 +337,14 @@ def _read_arrow(paths: list[Place], what: str, **options: Any) -> Table:
     if not whole.num_rows or not whole.num_columns:
         raise ValueError(f"{names_of(paths)} holds no samples")
     return table_of_arrow(whole, names_of(paths), notes)
+
+
+def without_index(names: list[str]) -> tuple[list[str], str]:
+    """The names of the columns of a frame without those of its index, and what was left out."""
+    index = [name for name in names if _INDEX.fullmatch(name)]
+    return [
+        name for name in names if name not in index
+    ], f"left out {listed(index)}, which is the index of a frame" if index else ""
 
 
 def _named(table: Any) -> Any:
@@ -318,7 +365,7 @@ def names_of(paths: Iterable[Any]) -> str:
     return f"{first} and {len(rest)} more" if rest else first
 
 
-def _same_columns(first: Place, names: list[str], other: Place, found: list[str]) -> None:
+def same_columns(first: Place, names: list[str], other: Place, found: list[str]) -> None:
     known, seen = set(names), set(found)
     lacking, new = [name for name in names if name not in seen], [name for name in found if name not in known]
     if lacking or new or len(names) != len(found):

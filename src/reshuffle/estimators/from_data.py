@@ -73,10 +73,15 @@ def _classes(y: Any, name: str) -> Any:
 
 def quality(model: Model, predicted: Any, y: Any) -> str | None:
     """How well predictions agree with labels, in words; None where there is nothing to compare them with."""
-    if y is None or (y.dtype.kind in "biuf") != (predicted.dtype.kind in "biuf"):
+    if y is None:
         return None
+    labels, found = ("numbers" if values.dtype.kind in "biuf" else "words" for values in (y, predicted))
+    if labels != found:
+        return f"no score, as the labels are {labels} and the predictions {found}"
     if isinstance(model, LinearClassifier):
-        return f"accuracy {np.mean(predicted == y):.4f} on {y.size} rows"
+        unknown = ~np.isin(y, model.classes_)
+        strange = f"; {unknown.sum()} of them have labels that the model does not know ({y[unknown][0]})" if unknown.any() else ""
+        return f"accuracy {np.mean(predicted == y):.4f} on {y.size} rows{strange}"
     spread = float(np.sum((y - y.mean()) ** 2))
     return None if spread == 0.0 else f"R² {1.0 - float(np.sum((y - predicted) ** 2)) / spread:.4f} on {y.size} rows"
 

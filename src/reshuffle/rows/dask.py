@@ -61,7 +61,14 @@ def cluster(address: str) -> Iterator[Any]:
     """A client of the scheduler at this address or, with "local", of worker processes on the cores of this machine."""
     if address == "local":
         options = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
-        with LocalCluster(n_workers=CPU_COUNT, **options) as workers, Client(workers) as client:
+        try:
+            workers = LocalCluster(n_workers=CPU_COUNT, **options)
+        except RuntimeError as error:
+            raise OSError(
+                f"workers of Dask could not be started on this machine ({error}); where one is killed as it begins, memory is "
+                "mostly short: close other programs, or leave out the cluster"
+            ) from None
+        with workers, Client(workers) as client:
             yield client
         return
     try:

@@ -53,7 +53,10 @@ def unchecked(X: Any, name: str = "X") -> "MemoryRows":
 def _as_dense(X: Any, name: str) -> Any:
     if isinstance(X, str | PathLike):
         raise ValueError(f"{name}={str(X)!r} is a path, not a matrix; read it first: rs.load({str(X)!r}).X")
-    X = np.asarray(X)
+    try:
+        X = np.asarray(X)
+    except ValueError as error:  # of lists that differ in length
+        raise ValueError(f"{name} is no matrix: {error}; use rows of the same length") from None
     if X.ndim != 2:
         raise ValueError(f"{name} has {X.ndim} dimensions; use an n x d matrix (X.reshape(-1, 1) for a single feature)")
     if X.dtype == np.bool_:

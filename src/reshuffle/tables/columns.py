@@ -5,6 +5,7 @@ missing word is a word of its own, and rare ones share a column. A missing numbe
 says where. Dates become days since the first. `Columns` is all that has to be kept of this, in what JSON can hold.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from math import isfinite
@@ -19,6 +20,7 @@ from reshuffle.vectors import Vector
 
 # A word is rare in fewer than 10 rows, or than 1 row in 100 of a small table: what so few rows say of it would be chance.
 _RARE_ROWS, _RARE_SHARE = 10, 0.01
+_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}( .*)?")  # in an order of day, month and year that is not known
 
 Place = Callable[[int], str]
 Encoded = Iterator[tuple[int, NDArray[Any]]]
@@ -145,7 +147,8 @@ class Columns:
             else:
                 dropped["in which every word is rare"].append(name)
         notes = [*table.notes, *(f"dropped columns {why}: {listed(names)}" for why, names in dropped.items() if names)]
-        notes += _told(table, inputs)
+        strange = [name for name in table.names if target is None or name != table.names[target]]
+        notes += [*_strange(table, strange), *_told(inputs)]
         if not inputs:
             raise ValueError(f"{table.name} has no column to learn from" + "".join(f"; {note}" for note in notes))
         label = None if target is None else table.names[target]
@@ -321,17 +324,32 @@ def _text(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _told(table: Table, inputs: list[Input]) -> Iterable[str]:
+def _strange(table: Table, names: list[str]) -> Iterable[str]:
+    """A line for each column of words that most likely was not meant to be one, with the first cell that made it one."""
+    columns = dict(zip(table.names, table.columns, strict=True))
+    for name in names:
+        column = columns[name]
+        if not isinstance(column, Words) or not column.values:
+            continue
+        words = [k for k, value in enumerate(column.values) if not is_number(value)]
+        most, first = len(column.values) / 2, min(words, key=lambda k: int(np.argmax(column.codes == k)), default=0)
+        where = f"{column.values[first]!r}, {table.place(int(np.argmax(column.codes == first)))}"
+        if 0 < len(words) <= most:
+            yield f"column {name!r} holds numbers and words ({where}): all of it is taken as words"
+        elif sum(is_number(_plain(value)) for value in column.values) > most:
+            yield f"column {name!r} holds numbers that are not written as such ({where}), and is taken as words; write 1234.5"
+        elif sum(_DATE.fullmatch(value) is not None for value in column.values) > most:
+            yield f"column {name!r} holds dates that are not written as such ({where}), and is taken as words; write 2024-01-31"
+
+
+def _plain(value: str) -> str:
+    """A number without what people and spreadsheet programs put around and into it: units of money, per cent, thousands."""
+    return re.sub(r"[\s$€£¥%'’,]", "", value).replace("\u2212", "-")
+
+
+def _told(inputs: list[Input]) -> Iterable[str]:
     """A line for each thing that was done."""
     words = [entry for entry in inputs if isinstance(entry, Categories)]
-    columns = dict(zip(table.names, table.columns, strict=True))
-    for entry in words:
-        column = columns[entry.name]
-        assert isinstance(column, Words)
-        strays = [k for k, value in enumerate(column.values) if not is_number(value)]
-        if 0 < len(strays) <= len(column.values) // 2:
-            where = f"{column.values[strays[0]]!r}, {table.place(int(np.argmax(column.codes == strays[0])))}"
-            yield f"column {entry.name!r} holds numbers and words ({where}): all of it is taken as words"
     if words:
         count = sum(len(entry.names) for entry in words)
         yield f"words become {count} columns of zeros and ones: {listed(entry.name for entry in words)}"

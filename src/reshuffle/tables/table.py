@@ -65,9 +65,7 @@ class Table:
     def __post_init__(self) -> None:
         if not self.names or not len(self.columns[0]):
             raise ValueError(f"{self.name} holds no samples")
-        if len(set(self.names)) < len(self.names):
-            name = next(name for name in self.names if self.names.count(name) > 1)
-            raise ValueError(f"{self.name} has {self.names.count(name)} columns that are called {name!r}; give each its own name")
+        refuse_repeated(self.name, self.names)
 
     @property
     def n(self) -> int:
@@ -77,6 +75,11 @@ class Table:
         """Column k as labels: numbers, words or true and false; a row without one is refused."""
         column, name = self.columns[k], self.names[k]
         empty = missing(column)
+        if empty.all():
+            raise ValueError(
+                f"{self.name}: column {name!r} is to hold the labels and is empty; choose another with target=, or take away the "
+                "delimiter at the end of every line"
+            )
         if empty.any():
             where = f"{self.name}, {self.place(int(np.argmax(empty)))}, column {name!r}"
             raise ValueError(f"{where}: the label is missing, in {int(empty.sum())} of the rows; remove such rows first")
@@ -88,6 +91,13 @@ class Table:
         if column.dtype.kind == "M":
             raise ValueError(f"{self.name}: column {name!r} holds dates, which are no labels; choose another with target=")
         return np.ascontiguousarray(column)
+
+
+def refuse_repeated(where: str, names: list[str]) -> None:
+    """Columns are found by their names."""
+    if len(set(names)) < len(names):
+        name = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{where} has {names.count(name)} columns that are called {name!r}; give each its own name")
 
 
 def listed(names: Iterable[str], most: int = 5) -> str:
