@@ -112,7 +112,7 @@ def _slices(n: int, d: int) -> Iterator[slice]:
 
 def places(rows: Integers | None, n: int, d: int) -> list[slice]:
     """Where blocks of these rows, or of all n, begin and end."""
-    return list(_slices(n if rows is None else rows.size, d))
+    return list(_slices(n if rows is None else len(rows), d))
 
 
 def arriving(matrix: Any, listings: Iterable[Any], device: torch.device) -> Iterator[Any]:

@@ -50,6 +50,8 @@ def solve(
         raise ValueError(f"tol={tol!r} must be a positive number")
     max_iter = whole_number("max_iter", max_iter, 1)
     x = starting_point(x0, problem.dimension)
+    if not _in_span(problem):
+        problem = problem.on_device()
     start = start or baseline(problem)
     if x0 is None and problem.fit_intercept:
         x[-1] = start.intercept
@@ -68,7 +70,7 @@ def solve(
 
 def _solve(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> None:
     """From where `progress` is to where it is finished; `warm` says that this is a place worth keeping."""
-    if problem.n <= tuning.FEW_ROWS and problem.d > problem.n:
+    if _in_span(problem):
         span = RowSpan(problem)
         inner = progress.of(span.problem, span.inside(progress.x))
         _solve(span.problem, inner, warm=warm, seed=seed)
@@ -81,6 +83,11 @@ def _solve(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> No
         warm = True
     if not progress.finished:
         newton(problem, progress, progress.x, seed=seed, grow=not warm, width=_width(problem, progress.baseline))
+
+
+def _in_span(problem: Problem) -> bool:
+    """Whether it is first solved in the span of its rows."""
+    return problem.n <= tuning.FEW_ROWS and problem.d > problem.n
 
 
 def _dual_start(problem: Problem, progress: Progress, warm: bool) -> tuple[Vector, Vector]:
@@ -103,12 +110,14 @@ def _dual_start(problem: Problem, progress: Progress, warm: bool) -> tuple[Vecto
 
 def baseline(problem: Problem) -> Baseline:
     """The intercept that is best alone, if there is one."""
-    zero = problem.objective_at(np.zeros(problem.n), np.zeros(problem.dimension))
+    samples = problem.samples
+    nowhere = samples.zeros()
+    zero = samples.total(nowhere, nowhere, 0.0) / problem.n
     if not problem.fit_intercept:
         return Baseline(0.0, zero, _ROUNDED * zero + TINY)
     if problem.loss.task == "classification":  # which spares a sort
-        labels, upper = np.array([-1.0, 1.0]), float(problem.sample_weight[problem.labels > 0.0].sum())
-        weights = np.array([float(problem.sample_weight.sum()) - upper, upper])
+        labels, upper = np.array([-1.0, 1.0]), float(samples.weights[samples.labels > 0.0].sum())
+        weights = np.array([float(samples.weights.sum()) - upper, upper])
     else:
         labels, inverse = np.unique(problem.labels, return_inverse=True)
         weights = np.bincount(inverse, weights=problem.sample_weight)
