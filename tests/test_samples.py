@@ -1,5 +1,6 @@
 """Samples whose vectors are tensors say what those of the host say, for every loss with a form in tensors; here on torch's CPU."""
 
+from dataclasses import replace
 from math import fsum
 
 import numpy as np
@@ -105,6 +106,17 @@ def test_signs_are_balanced_and_what_is_left_is_measured_to_the_last_digit(size,
     np.testing.assert_allclose(tensor.numpy(), theirs, rtol=1e-14)
     assert abs(there.imbalance(tensor)) <= 2.0**-52 * fsum(map(abs, terms))
     assert there.imbalance(tensor) == pytest.approx(host.imbalance(tensor.numpy()), rel=1e-3, abs=2.0**-53 * fsum(map(abs, terms)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_constant_prediction_sees_as_much_of_the_labels_alone(name):
+    host, there, z, _ = both(name)
+    labels = np.round(host.labels, 1)
+    host, there = replace(host, labels=labels), replace(there, labels=torch.from_numpy(labels))
+    assert host.by_label().labels.size == np.unique(labels).size < 100
+    expected = host.total(np.full(N, 0.3), z, 0.0)
+    for each in (host.by_label(), there.by_label()):
+        assert float(each.weights @ each.apply("value", each.zeros() + 0.3)) == pytest.approx(expected, rel=1e-12)
 
 
 def test_balanced_signs_stay_as_they_are():

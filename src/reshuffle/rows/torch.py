@@ -11,6 +11,7 @@ Passes that go from row to row, as those of SGD do, leave a GPU idle: they run o
 """
 
 import copy
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,9 @@ TYPES = (
 _GRAM_COLUMNS = 2048  # that tensor cores add up in one go: more, and their sums come out low
 _ROWS_A_BLOCK = 128  # whose own Gram matrix is formed where prefix sums of gradients are measured
 _SMALLEST = 1e-300  # stands for the largest curvature where all are zero, or there are none
+_one_at_a_time = (
+    threading.Lock()
+)  # PyTorch loads its linear algebra for GPUs at the first call, which several threads must not share
 _HESSIAN_SPEED = 20.0  # operations of a Hessian in the time of one of a pass, which memory limits
 
 
@@ -113,10 +117,10 @@ class TorchRows(Rows):
         return [self, *(TorchRows.of(self.matrix, (other,)).with_intercept(self.intercept) for other in self.devices[1:])]
 
     def take(self, rows: Integers) -> DenseRows:
-        return _in_memory(self.matrix[self._numbers(rows).to(self.matrix.device)])
+        return _in_memory(self._picked(self._numbers(rows).to(self.matrix.device)))
 
     def subset(self, rows: Integers) -> "TorchRows":
-        return self._like(self.matrix[self._numbers(rows).to(self.matrix.device)])
+        return self._like(self._picked(self._numbers(rows).to(self.matrix.device)))
 
     def _like(self, tensor: Any) -> "TorchRows":
         return TorchRows.of(tensor, self.devices).with_intercept(self.intercept)
@@ -153,7 +157,13 @@ class TorchRows(Rows):
             return transfer.arriving(
                 self.matrix, (each if isinstance(each, slice) else each.cpu() for each in listings), self.device
             )
-        return (self.matrix[each] for each in listings)
+        return (self._picked(each) for each in listings)
+
+    def _picked(self, rows: Any) -> Any:
+        """Rows by a slice or a tensor of numbers, where they lie. A GPU picks signed numbers of 16 bits, and no others."""
+        if self.matrix.dtype == torch.uint16:
+            return self.matrix.view(torch.int16)[rows].view(torch.uint16)
+        return self.matrix[rows]
 
     def _chunks(self, rows: Integers | None = None, kind: Any = torch.float64, width: int = 0) -> Iterator[tuple[slice, Any]]:
         """Rows on the device, converted, so many at a time, and their places in `rows`; each takes up `width` numbers at least."""
@@ -332,7 +342,8 @@ class TorchRows(Rows):
     def factorised(self, H: Any, divisor: float, ridge: Vector) -> Callable[[Vector], Vector] | None:
         if not self.tensors:
             return super().factorised(H, divisor, ridge)
-        factor, failed = torch.linalg.cholesky_ex(H / divisor + torch.diag(self.up(ridge)))
+        with _one_at_a_time:
+            factor, failed = torch.linalg.cholesky_ex(H / divisor + torch.diag(self.up(ridge)))
         if int(failed):
             return None
         return lambda r: torch.cholesky_solve(self.up(r)[:, None], factor)[:, 0].cpu().numpy()

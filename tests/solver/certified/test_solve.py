@@ -263,7 +263,7 @@ def test_batches_grow_by_four_and_end_with_all_rows():
     assert batch_sizes(100, 5) == [100]
     assert batch_sizes(16_000, 10) == [250, 1000, 4000, 16_000]
     assert batch_sizes(8000, 450) == [2000, 8000]
-    assert batch_sizes(16_000, 100, in_blocks=True) == [1000, 4000, 16_000]
+    assert batch_sizes(16_000, 50, in_blocks=True) == [1000, 4000, 16_000]
 
 
 def test_sdca_alone_finds_an_intercept():

@@ -115,25 +115,20 @@ def baseline(problem: Problem) -> Baseline:
     zero = samples.total(nowhere, nowhere, 0.0) / problem.n
     if not problem.fit_intercept:
         return Baseline(0.0, zero, _ROUNDED * zero + TINY)
-    if problem.loss.task == "classification":  # which spares a sort
-        labels, upper = np.array([-1.0, 1.0]), float(samples.weights[samples.labels > 0.0].sum())
-        weights = np.array([float(samples.weights.sum()) - upper, upper])
-    else:
-        labels, inverse = np.unique(problem.labels, return_inverse=True)
-        weights = np.bincount(inverse, weights=problem.sample_weight)
-    alone = Problem(np.zeros((labels.size, 1)), labels, loss=problem.loss)
+    alone = samples.by_label()
 
     def slope(b: float) -> float:
-        return float(weights @ alone.duals(np.full(labels.size, b)))
+        return float(alone.weights @ alone.apply("derivative", alone.zeros() + b))
 
-    low, high = -1.0 - float(np.abs(labels).max()), 1.0 + float(np.abs(labels).max())
+    farthest = float(abs(alone.labels).max())
+    low, high = -1.0 - farthest, 1.0 + farthest
     while slope(low) > 0.0 and low > -_FARTHEST:
         low *= 2.0
     while slope(high) < 0.0 and high < _FARTHEST:
         high *= 2.0
     near = _NEAR[problem.loss.smoothness is not None]
     b = low if slope(low) >= 0.0 else high if slope(high) <= 0.0 else float(brentq(slope, low, high, xtol=near, rtol=near))
-    f = float(weights @ alone.losses(np.full(labels.size, b))) / problem.n
+    f = float(alone.weights @ alone.apply("value", alone.zeros() + b)) / problem.n
     return Baseline(b, f, _ROUNDED * f + _ROUNDED_LABELS * zero + TINY)
 
 
