@@ -26,6 +26,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reshuffle as rs
 from reshuffle.estimators import certified
+from reshuffle.estimators.classification import _classes_of
 from reshuffle.losses import LOSSES, Loss
 from reshuffle.theory import measure
 
@@ -225,6 +226,18 @@ def test_class_weights_multiply_sample_weights():
     assert_same_optimum(balanced, clone(accurate).fit(X, y, weights / sums[y]))
     names = np.array(["no", "yes"])[y]
     assert_same_optimum(by_class, clone(accurate).set_params(class_weight={"yes": 3.0}).fit(X, names, weights))
+
+
+@pytest.mark.parametrize(
+    "y", [[True, False, True], [3, -1, 3, 3], [250, 2, 2], [0.5, 2.0], [1.0, np.nan, 2.0], [0, 1, 2, 1], [7, 7], ["b", "a", "b"]]
+)
+def test_classes_are_found_without_a_sort_where_there_are_two(y):
+    for values in (np.array(y), np.array(y)[::-1]):
+        classes, numbers = _classes_of(values)
+        expected, inverse = np.unique(values, return_inverse=True)
+        np.testing.assert_array_equal(classes, expected)
+        np.testing.assert_array_equal(numbers, inverse)
+        assert classes.dtype == expected.dtype
 
 
 def test_several_classes_are_each_against_the_rest_whatever_the_threads():

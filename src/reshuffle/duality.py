@@ -19,7 +19,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from reshuffle.problem import Problem
 from reshuffle.validation import vector
-from reshuffle.vectors import Vector, balance, balance_signs
+from reshuffle.vectors import Vector
 
 _EPS = 2.0**-52  # twice what one operation rounds by, which pays for terms of its square
 _FEW = 16  # operations that a loss or its conjugate takes
@@ -71,7 +71,7 @@ def rounding(problem: Problem, x: Vector, f: float, gap: float, dual: Vector) ->
     pull = problem.alpha * float(np.linalg.norm(x[:d])) + sqrt(2.0 * problem.alpha * gap) + off
     of_dual = _EPS * (n + _FEW) * conjugates / n + off * (2.0 * pull + off) / problem.alpha + _EPS * (d + _FEW) * regulariser
     if problem.fit_intercept:
-        imbalance = abs(balance(problem.sample_weight, dual)) + 2.0 * _EPS * duals
+        imbalance = abs(problem.samples.imbalance(dual)) + 2.0 * _EPS * duals
         of_dual += imbalance / n * 10.0 * (1.0 + farthest)
     return of_f + of_dual
 
@@ -86,7 +86,7 @@ class Bound(NamedTuple):
 
 def bound_of_nothing(problem: Problem) -> float:
     """The lower bound of min f that all duals zero give."""
-    return problem.dual_objective_along(problem.labels, np.zeros(problem.d))(0.0)
+    return problem.dual_objective_along(problem.samples.labels, np.zeros(problem.d))(0.0)
 
 
 def lower_bound(problem: Problem, dual: Vector, wanted: float, pull: Vector | None = None, nothing: float | None = None) -> Bound:
@@ -96,9 +96,9 @@ def lower_bound(problem: Problem, dual: Vector, wanted: float, pull: Vector | No
     it is known: without an intercept the bound then needs no product. `nothing` is `bound_of_nothing`, where it is known.
     """
     u = problem.in_dual_domain(dual)
-    if problem.fit_intercept and not balance_signs(problem.sample_weight, u):
+    if problem.fit_intercept and not problem.samples.balance_signs(u):
         pull = None
-    pull = problem.transposed(problem.sample_weight * u)[: problem.d] / problem.n if pull is None else pull
+    pull = problem.transposed(problem.samples.weights * u)[: problem.d] / problem.n if pull is None else pull
     along = problem.dual_objective_along(u, pull)
     full = along(1.0)
     if full >= wanted:

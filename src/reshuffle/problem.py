@@ -8,19 +8,16 @@ their layout forces it: see `rows.memory`.
 import copy
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle.losses import Loss, Multinomial, get_loss, loops
-from reshuffle.losses.base import compiled
-from reshuffle.losses.parts import in_parts
-from reshuffle.rows import Rows, as_rows
+from reshuffle.losses import Loss, Multinomial, get_loss
+from reshuffle.rows import Rows, as_rows, is_tensor
+from reshuffle.samples import Samples
 from reshuffle.validation import labels_for, matrix, point, renamed, row_numbers, row_weights, vector, weight, yes_or_no
 from reshuffle.vectors import Vector, dot
-
-T = TypeVar("T")
 
 
 class Problem:
@@ -40,6 +37,7 @@ class Problem:
     """
 
     scaling: Any = None  #: how X was scaled, where a `Scaling` made this problem of another
+    _on_device = False  # whether vectors with a number for each sample are tensors
 
     def __init__(
         self,
@@ -91,6 +89,24 @@ class Problem:
         """
         other = copy.copy(self)
         object.__setattr__(other, "sample_weight", row_weights(sample_weight, self.n))
+        other.__dict__.pop("samples", None)
+        return other
+
+    def on_device(self) -> "Problem":
+        """The same problem for a solver: vectors with a number for each sample are tensors, in arguments and results, on the device
+        that multiplies the rows. See `samples`. Itself where there is no device, or the loss has no form in tensors.
+        """
+        if self.rows.device is None or self._on_device:
+            return self
+        from reshuffle.losses.tensors import FORMS
+        from reshuffle.tensor_samples import TensorSamples
+
+        if type(self.loss) not in FORMS:
+            return self
+        other, rows = copy.copy(self), cast(Any, self.rows).with_tensors()
+        samples = TensorSamples(self.loss, rows.up(self.labels), rows.up(self.sample_weight), by_all_cores=False)
+        other.__dict__ |= {"rows": rows, "samples": samples, "_on_device": True}
+        other.__dict__.pop("lengths", None)
         return other
 
     def take(self, rows: NDArray[np.integer[Any]]) -> "Problem":
@@ -173,29 +189,19 @@ class Problem:
             return np.where(positive, low, -high), np.where(positive, high, -low)
         return np.full(self.n, low), np.full(self.n, high)
 
-    def _conjugate_loop(self, part: slice) -> tuple[Any, ...]:
-        """What compiled loops over conjugates begin with."""
-        conjugate, parameter = compiled(self.loss, "conjugate"), self.loss.parameter
-        return conjugate, parameter, self.labels[part], self.sample_weight[part], *self._dual_domain
-
     def sums_for_rounding(self, x: Vector, u: Vector) -> list[float]:
         """See `loops.sums_for_rounding`."""
-        u, reach, lengths = self._by_sample("u", u, infinite=True), float(np.linalg.norm(self._point(x))), self.lengths
-        found = self._in_parts(lambda part: loops.sums_for_rounding(*self._conjugate_loop(part), u[part], reach, lengths[part]))
-        *sums, largest = zip(*found, strict=True)
-        return [float(sum(one)) for one in sums] + [float(max(largest))]
-
-    @property
-    def _dual_domain(self) -> tuple[float, float, bool]:
-        """Of u or, where the last is true, of u y."""
-        low, high = self.loss.dual_domain
-        return float(low), float(high), self.loss.task == "classification"
+        u, reach = self._by_sample("u", u, infinite=True), float(np.linalg.norm(self._point(x)))
+        return self.samples.sums_for_rounding(u, reach, self.lengths)
 
     def in_dual_domain(self, u: Vector) -> Vector:
         """Dual values, each moved to the nearest in its interval."""
-        u, labels, out = self._by_sample("u", u, infinite=True), self.labels, np.empty(self.n)
-        self._in_parts(lambda part: loops.clip_duals(*self._dual_domain, labels[part], u[part], out[part]))
-        return out
+        return self.samples.clipped(self._by_sample("u", u, infinite=True))
+
+    @cached_property
+    def samples(self) -> Samples:
+        """Labels, weights and losses, and what they sum to."""
+        return Samples(self.loss, self.labels, self.sample_weight, self.rows.elsewhere)
 
     @property
     def labels(self) -> Vector:
@@ -208,16 +214,13 @@ class Problem:
         return point("x", x, self.dimension)
 
     def _by_sample(self, name: str, values: Any, *, infinite: bool = False) -> Vector:
-        return vector(name, values, self.n, "one number for each sample", infinite=infinite)
+        if self._on_device and is_tensor(values):  # of the solver's own, and to look for NaN would have the device wait
+            return values  # type: ignore[no-any-return]
+        found = vector(name, values, self.n, "one number for each sample", infinite=infinite)
+        return self.samples.here(found) if self._on_device else found
 
     def _apply(self, function: str, arguments: Vector) -> Vector:
-        labels, out, of_loss = self.labels, np.empty(self.n), compiled(self.loss, function)
-        self._in_parts(lambda part: loops.apply_loss(of_loss, arguments[part], labels[part], self.loss.parameter, out[part]))
-        return out
-
-    def _in_parts(self, run: Callable[[slice], T]) -> list[T]:
-        """A loop over the samples. Where rows are worked with elsewhere, one core would keep them waiting."""
-        return in_parts(run, self.n, self.rows.elsewhere)
+        return self.samples.apply(function, arguments)
 
     def objective(self, x: Vector) -> float:
         """f(x)."""
@@ -229,9 +232,7 @@ class Problem:
         return self._objective(self._by_sample("z", z, infinite=True), self._point(x))
 
     def _objective(self, z: Vector, x: Vector) -> float:
-        y, w, value, parameter = self.labels, self.sample_weight, compiled(self.loss, "value"), self.loss.parameter
-        total = sum(self._in_parts(lambda part: loops.total_loss(value, parameter, y[part], w[part], z[part], z[part], 0.0)))
-        return float(total) / self.n + self.regulariser(x)
+        return self.samples.total(z, z, 0.0) / self.n + self.regulariser(x)
 
     def regulariser(self, x: Vector) -> float:
         """(alpha/2)|x|^2, without the intercept."""
@@ -241,7 +242,7 @@ class Problem:
     def gradient(self, x: Vector) -> Vector:
         """grad f(x), or one subgradient where the loss has kinks."""
         x = self._point(x)
-        g = self.rows.transposed(self.sample_weight * self._apply("derivative", self.rows.margins(x))) / self.n
+        g = self.rows.transposed(self.samples.weights * self._apply("derivative", self.rows.margins(x))) / self.n
         g[: self.d] += self.alpha * x[: self.d]
         return g
 
@@ -252,7 +253,7 @@ class Problem:
     @cached_property
     def lengths(self) -> Vector:
         """|a_i| of every sample, the intercept included."""
-        return np.sqrt(self.squared_norms())
+        return self.squared_norms() ** 0.5
 
     def squared_column_norms(self) -> Vector:
         """The sum of the squares of every feature."""
@@ -284,12 +285,11 @@ class Problem:
         an intercept (w'u = 0). All s share one product with the data, A'(w u) / n, or none where it is known: `pull`.
         """
         u = self._by_sample("u", u)
-        pull = self.rows.transposed(self.sample_weight * u)[: self.d] / self.n if pull is None else pull
+        pull = self.rows.transposed(self.samples.weights * u)[: self.d] / self.n if pull is None else pull
         square = float(dot(pull, pull)) / (2.0 * self.alpha)
 
         def value(s: float) -> float:
-            total = sum(self._in_parts(lambda part: loops.total_conjugate(*self._conjugate_loop(part), u[part], s)))
-            return -float(total) / self.n - s * s * square
+            return -self.samples.total_conjugate(u, s) / self.n - s * s * square
 
         return value
 

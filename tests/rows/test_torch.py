@@ -218,6 +218,13 @@ for n, d, b, kind in ((70, 40, 1, torch.uint8), (65, 300, 7, torch.float16), (50
         expected = torch.stack([(torch.minimum(s[:, None], s) * (B @ B.T)) @ v for s, v in zip(numbers, w)])
         ours = kernels.reweighted((B @ B.T).to(kind), numbers.to(kind), w.to(kind))
         assert (ours - expected).abs().max() < tol * expected.abs().max(), (n, d, b, kind)
+    x = torch.randn(d, generator=rng, dtype=torch.float64)
+    for rows in (None, orders[0][: n // 2 + 1]):
+        part, v = (B, w[0]) if rows is None else (B[rows], w[0, : n // 2 + 1].contiguous())
+        passes = ((kernels.margins(A, x, rows), part @ x), (kernels.margins(A, None, rows), (part * part).sum(1)))
+        for ours, expected in (*passes, (kernels.transposed(A, v, rows), v @ part)):
+            assert ours.dtype == torch.float64
+            assert (ours - expected).abs().max() < 1e-12 * expected.abs().max(), (n, d, rows)
 """
 
 

@@ -121,6 +121,17 @@ def test_data_goes_to_a_device_where_there_is_room(monkeypatch):
     assert not TorchRows.of(A, (CPU,)).resident
 
 
+def test_rows_are_sent_to_a_place_that_is_there_for_them(monkeypatch):
+    monkeypatch.setattr(transfer, "BLOCK_ENTRIES", 7 * 3)
+    A = torch.from_numpy(np.random.default_rng(0).standard_normal((50, 3)))
+    lane, target = transfer._Lane(A, CPU), torch.full_like(A, torch.nan)
+    for place in transfer.places(None, 50, 3):
+        part, _ = lane.send(place, target[place])
+        assert part.data_ptr() == target[place].data_ptr()
+    assert torch.equal(target, A)
+    assert all(len(buffer) == 7 for buffer in lane._buffers)  # two, however many blocks there are
+
+
 @pytest.mark.parametrize("room", [True, False])
 @pytest.mark.parametrize("how", KINDS)
 @pytest.mark.parametrize("kind", [torch.uint8, torch.float32, torch.float64], ids=str)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, column_or_1d
@@ -61,7 +62,7 @@ class Columns:
     """The predictors of a model: what the lines of each begin with, and the labels it is trained on, made when asked for."""
 
     names: list[str]
-    labels: Callable[[int], Vector]
+    labels: Callable[[int], NDArray[Any]]
     given: Given
 
 

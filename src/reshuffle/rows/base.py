@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 from reshuffle.losses.base import Loss
 from reshuffle.vectors import Vector
@@ -93,6 +94,7 @@ class Rows(ABC):
     in_blocks: bool = False  #: whether many rows at once are worked with far faster than one row after the other
     elsewhere: bool = False  #: whether rows are worked with by others, which wait while one core goes through vectors
     one_by_one: bool = True  #: whether a pass that visits rows one after the other costs about what any pass over them does
+    device: Any = None  #: of PyTorch's, which multiplies the rows; such rows have `with_tensors` and `up`, see `torch`
     bounds: Integers | None = None  #: where blocks of rows begin, n last; None where rows far apart are as near as neighbours
 
     @property
@@ -267,6 +269,15 @@ class Rows(ABC):
     def rough_hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
         """`hessian` as exactly as the data is stored, for a preconditioner."""
         return self.hessian(curvatures, rows)
+
+    def factorised(self, H: Vector, divisor: float, ridge: Vector) -> Callable[[Vector], Vector] | None:
+        """The inverse of H / divisor + diag(ridge) as a function, for an H that `rough_hessian` gave; None where there is no
+        Cholesky factor.
+        """
+        H = H / divisor
+        H.reshape(-1)[:: H.shape[0] + 1] += ridge
+        factor, failed = lapack.dpotrf(H.T, lower=0, clean=0)
+        return None if failed else lambda r: lapack.dpotrs(factor, r, lower=0)[0]
 
     def hessian_cost(self) -> float:
         """Of `hessian` over all rows, in compiled operations for each entry. BLAS does 2 in the time of one at d = 22, 7 at d = 123

@@ -4,10 +4,15 @@ Rows are kept in their own type and read where they lie. What is a sum over rows
 that need not be exact in float32, unless the rows are float64. A matrix that does not fit into the device's memory stays in the
 host's and comes in blocks: see `transfer`. `torch_orders` has the products of the ordered matrix.
 
+Vectors come and go as NumPy's. `with_tensors` leaves those with a number for each row, and Hessians, on the device: see `samples`.
+On a GPU, passes over rows that lie there are made by kernels that convert each number as they read it.
+
 Passes that go from row to row, as those of SGD do, leave a GPU idle: they run on the CPU, over a copy in the host's memory.
 """
 
-from collections.abc import Iterator
+import copy
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +29,11 @@ TYPES = (
 )  # fmt: skip
 _GRAM_COLUMNS = 2048  # that tensor cores add up in one go: more, and their sums come out low
 _ROWS_A_BLOCK = 128  # whose own Gram matrix is formed where prefix sums of gradients are measured
-_HESSIAN_SPEED = 128.0  # operations of a Hessian in the time of one of a pass, which memory limits
+_SMALLEST = 1e-300  # stands for the largest curvature where all are zero, or there are none
+_one_at_a_time = (
+    threading.Lock()
+)  # PyTorch loads its linear algebra for GPUs at the first call, which several threads must not share
+_HESSIAN_SPEED = 20.0  # operations of a Hessian in the time of one of a pass, which memory limits
 
 
 def on_device(X: Any, device: Any = None, name: str = "X") -> "TorchRows":
@@ -65,6 +74,7 @@ class TorchRows(Rows):
     _known: dict[str, Any] = field(default_factory=dict, repr=False)  # what was worked out once, with or without an intercept
 
     in_blocks, elsewhere, one_by_one = True, True, False
+    tensors = False  #: whether vectors with a number for each row, and numbers of rows, are tensors on the device
 
     @classmethod
     def of(cls, tensor: Any, devices: tuple[Any, ...]) -> "TorchRows":
@@ -75,6 +85,12 @@ class TorchRows(Rows):
     @property
     def device(self) -> Any:
         return self.devices[0]
+
+    def with_tensors(self) -> "TorchRows":
+        """The same rows, whose vectors stay on the device."""
+        other = copy.copy(self)
+        other.tensors = True
+        return other
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -101,10 +117,10 @@ class TorchRows(Rows):
         return [self, *(TorchRows.of(self.matrix, (other,)).with_intercept(self.intercept) for other in self.devices[1:])]
 
     def take(self, rows: Integers) -> DenseRows:
-        return _in_memory(self.matrix[self._numbers(rows).to(self.matrix.device)])
+        return _in_memory(self._picked(self._numbers(rows).to(self.matrix.device)))
 
     def subset(self, rows: Integers) -> "TorchRows":
-        return self._like(self.matrix[self._numbers(rows).to(self.matrix.device)])
+        return self._like(self._picked(self._numbers(rows).to(self.matrix.device)))
 
     def _like(self, tensor: Any) -> "TorchRows":
         return TorchRows.of(tensor, self.devices).with_intercept(self.intercept)
@@ -116,8 +132,10 @@ class TorchRows(Rows):
             digest.update(self.matrix[place].cpu().view(torch.uint8).numpy().data.cast("B"))
 
     def refuse_non_finite(self, name: str) -> None:
-        """NaN and infinity, with the row where the first of them stands."""
-        if not self.matrix.dtype.is_floating_point:
+        """NaN and infinity, with the row where the first of them stands. Squared norms, which a certificate will ask for, tell
+        whether there are any; those of float64 may be infinite without.
+        """
+        if not self.matrix.dtype.is_floating_point or bool(torch.isfinite(self._squares()).all()):
             return
         for place, part in self._chunks(kind=None):
             finite = torch.isfinite(part).all(1)
@@ -129,6 +147,8 @@ class TorchRows(Rows):
 
     @staticmethod
     def _numbers(rows: Integers) -> Any:
+        if isinstance(rows, torch.Tensor):
+            return rows
         return transfer.tensor_of(np.ascontiguousarray(rows, dtype=np.int64))
 
     def listed(self, listings: list[Any]) -> Iterator[Any]:
@@ -137,7 +157,13 @@ class TorchRows(Rows):
             return transfer.arriving(
                 self.matrix, (each if isinstance(each, slice) else each.cpu() for each in listings), self.device
             )
-        return (self.matrix[each] for each in listings)
+        return (self._picked(each) for each in listings)
+
+    def _picked(self, rows: Any) -> Any:
+        """Rows by a slice or a tensor of numbers, where they lie. A GPU picks signed numbers of 16 bits, and no others."""
+        if self.matrix.dtype == torch.uint16:
+            return self.matrix.view(torch.int16)[rows].view(torch.uint16)
+        return self.matrix[rows]
 
     def _chunks(self, rows: Integers | None = None, kind: Any = torch.float64, width: int = 0) -> Iterator[tuple[slice, Any]]:
         """Rows on the device, converted, so many at a time, and their places in `rows`; each takes up `width` numbers at least."""
@@ -150,8 +176,13 @@ class TorchRows(Rows):
             yield place, part if kind is None else part.to(kind)
 
     def up(self, values: Vector, kind: Any = torch.float64) -> Any:
-        """A vector of the host's, on the device."""
-        return transfer.tensor_of(np.ascontiguousarray(values)).to(self.device, kind)
+        """A vector of the host's, or one that is there already, on the device."""
+        tensor = values if isinstance(values, torch.Tensor) else transfer.tensor_of(np.ascontiguousarray(values))
+        return tensor.to(self.device, kind)
+
+    def _given(self, tensor: Any) -> Any:
+        """What has a number for each row, as it is asked for."""
+        return tensor if self.tensors else tensor.cpu().numpy()
 
     def _room(self, *shape: int) -> Any:
         return torch.zeros(shape, dtype=torch.float64, device=self.device)
@@ -162,13 +193,36 @@ class TorchRows(Rows):
     def nonzeros(self) -> int:
         return int(sum((part != 0).sum() for _, part in self._chunks(kind=None)))
 
+    @property
+    def _kernels(self) -> Any:
+        """Those of a GPU, for rows that lie there; None where PyTorch makes the passes, block after block."""
+        return torch_orders.triton_kernels if self.resident and self.device.type == "cuda" else None
+
     def squared_norms(self) -> Vector:
+        return self._given(self._squares() + float(self.intercept))  # type: ignore[no-any-return]
+
+    def _squares(self) -> Any:
         if "squares" not in self._known:
-            out = self._room(self.n)
-            for place, part in self._chunks():
-                out[place] = part.square().sum(1)
-            self._known["squares"] = out.cpu().numpy()
-        return self._known["squares"] + float(self.intercept)  # type: ignore[no-any-return]
+            self._known["squares"] = self._along(None, None)
+        return self._known["squares"]
+
+    def _along(self, w: Any, rows: Integers | None) -> Any:
+        """<a, w> of each row, on the device and without the intercept; |a|^2 where w is None."""
+        if self._kernels is not None:
+            return self._kernels.margins(self.matrix, w, None if rows is None else self._numbers(rows).to(self.device))
+        out = self._room(self.n if rows is None else len(rows))
+        for place, part in self._chunks(rows):
+            out[place] = part.square().sum(1) if w is None else part @ w
+        return out
+
+    def _sum(self, values: Any, rows: Integers | None) -> Any:
+        """The sum of v a over rows, on the device and without the intercept."""
+        if self._kernels is not None:
+            return self._kernels.transposed(self.matrix, values, None if rows is None else self._numbers(rows).to(self.device))
+        total = self._room(self.d)
+        for place, part in self._chunks(rows):
+            total += values[place] @ part
+        return total
 
     def column_ranges(self) -> tuple[Vector, Vector]:
         ends = [(part.amin(0), part.amax(0)) for _, part in self._chunks()]
@@ -231,34 +285,36 @@ class TorchRows(Rows):
         return total
 
     def margins(self, x: Vector, rows: Integers | None = None) -> Vector:
-        w, out = self.up(x[: self.d]), self._room(self.n if rows is None else rows.size)
-        for place, part in self._chunks(rows):
-            torch.mv(part, w, out=out[place])
-        return out.cpu().numpy() + (x[self.d] if self.intercept else 0.0)  # type: ignore[no-any-return]
+        return self._given(self._margins(x, rows))  # type: ignore[no-any-return]
+
+    def _margins(self, x: Vector, rows: Integers | None) -> Any:
+        return self._along(self.up(x[: self.d]), rows) + (float(x[self.d]) if self.intercept else 0.0)
 
     def transposed(self, u: Vector, rows: Integers | None = None) -> Vector:
-        values, total = self.up(u), self._room(self.d)
-        for place, part in self._chunks(rows):
-            total += values[place] @ part
-        return self._with_sum(total, u)
+        values = self.up(u)
+        return self._with_sum(self._sum(values, rows), values)
 
-    def _with_sum(self, total: Any, u: Vector) -> Vector:
-        return np.append(total.cpu().numpy(), u.sum() if self.intercept else [])
+    def _with_sum(self, total: Any, values: Any) -> Vector:
+        return (torch.cat([total, values.sum()[None]]) if self.intercept else total).cpu().numpy()  # type: ignore[no-any-return]
 
     def curved_product(self, curvatures: Vector, x: Vector, rows: Integers | None = None) -> tuple[Vector, Vector]:
-        w, shift, bends = self.up(x[: self.d]), float(x[self.d]) if self.intercept else 0.0, self.up(curvatures)
+        bends = self.up(curvatures)
+        if self._kernels is not None:  # for which a row is as near the second time
+            along = self._margins(x, rows)
+            bent = bends * along
+            return self._given(along), self._with_sum(self._sum(bent, rows), bent)
+        w, shift = self.up(x[: self.d]), float(x[self.d]) if self.intercept else 0.0
         total, along = self._room(self.d), torch.empty_like(bends)
         for place, part in self._chunks(rows):
             along[place] = part @ w + shift
             total += (bends[place] * along[place]) @ part
-        margins = along.cpu().numpy()
-        return margins, self._with_sum(total, curvatures * margins)
+        return self._given(along), self._with_sum(total, bends * along)
 
     def curved_squares(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
         bends, total = self.up(curvatures), self._room(self.d)
         for place, part in self._chunks(rows):
             total += bends[place] @ part.square()
-        return self._with_sum(total, curvatures)
+        return self._with_sum(total, bends)
 
     def hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
         return self._hessian(curvatures, rows, torch.float64)
@@ -267,17 +323,30 @@ class TorchRows(Rows):
         return self._hessian(curvatures, rows, torch.float64 if self.matrix.dtype == torch.float64 else torch.float32)
 
     def _hessian(self, curvatures: Vector, rows: Integers | None, kind: Any) -> Vector:
-        """Products in this type, summed over blocks in float64."""
-        H = self._room(self.dimension, self.dimension)
-        largest = float(curvatures.max(initial=0.0)) or 1.0  # which keeps float32 from losing those of rows that hardly bend
-        roots = self.up(np.sqrt(curvatures / largest), kind)
+        """Products in this type, summed over blocks in float64; what belongs to the intercept is added beside them."""
+        H, bends = self._room(self.dimension, self.dimension), self.up(curvatures)
+        # The largest keeps float32 from losing those of rows that hardly bend.
+        largest = torch.nn.functional.pad(bends, (0, 1), value=_SMALLEST).amax()
+        roots = (bends / largest).sqrt().to(kind)
         with transfer.exact_products():
             for place, part in self._chunks(rows, kind):
+                own = roots[place]
+                part = part * own[:, None]
+                H[: self.d, : self.d] += part.T @ part
                 if self.intercept:
-                    part = torch.nn.functional.pad(part, (0, 1), value=1.0)
-                part = part * roots[place, None]
-                H += part.T @ part
-        return largest * H.cpu().numpy()  # type: ignore[no-any-return]
+                    H[self.d, : self.d] += own @ part
+        if self.intercept:
+            H[: self.d, self.d], H[self.d, self.d] = H[self.d, : self.d], (bends / largest).sum()
+        return self._given(largest * H)  # type: ignore[no-any-return]
+
+    def factorised(self, H: Any, divisor: float, ridge: Vector) -> Callable[[Vector], Vector] | None:
+        if not self.tensors:
+            return super().factorised(H, divisor, ridge)
+        with _one_at_a_time:
+            factor, failed = torch.linalg.cholesky_ex(H / divisor + torch.diag(self.up(ridge)))
+        if int(failed):
+            return None
+        return lambda r: torch.cholesky_solve(self.up(r)[:, None], factor)[:, 0].cpu().numpy()
 
     def hessian_cost(self) -> float:
         return self.dimension / _HESSIAN_SPEED

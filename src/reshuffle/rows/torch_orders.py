@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from reshuffle.rows.torch import TorchRows
 
 try:  # comes with a torch that can use a GPU, and with no other
-    from reshuffle.rows import triton_kernels
+    from reshuffle.rows import triton_kernels as triton_kernels
 except ImportError:
     triton_kernels = None  # type: ignore[assignment]
 
@@ -73,8 +73,8 @@ class TorchWeighted:
     def orders(self, order: "Order", epochs: Sequence[int]) -> Any:
         """The permutations of these epochs, a row each, on the device; random ones are drawn there."""
         if order.given is None and order.scheme.draw is streams.permutation:
-            begins = np.array([streams.start(order.seed, epoch, streams.Stream.ORDER) for epoch in epochs])
-            return _permutations(order.n, transfer.tensor_of(begins.view(np.int64)).to(self.rows.device))
+            begins = [streams.start(order.seed, epoch, streams.Stream.ORDER) for epoch in epochs]
+            return permutations(order.n, begins, self.rows.device)
         return transfer.tensor_of(np.stack([order.permutation(epoch) for epoch in epochs])).to(self.rows.device)
 
     def up(self, values: Vector) -> Any:
@@ -333,11 +333,12 @@ def _ones(w: Any, batch_size: int) -> Any:
 _GOLDEN, _MIX_1, _MIX_2 = (z - (1 << 64) for z in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
-def _permutations(n: int, begins: Any) -> Any:
-    """As `streams` defines them: rows by rising key. Integers of 64 bits wrap in torch as unsigned ones do; only shifts must be
-    told that there is no sign.
+def permutations(n: int, begins: Sequence[np.uint64], device: Any) -> Any:
+    """As `streams` defines them, a row each: rows by rising key. Integers of 64 bits wrap in torch as unsigned ones do; only shifts
+    must be told that there is no sign.
     """
-    z = torch.arange(1, n + 1, device=begins.device) * _GOLDEN + begins[:, None]
+    first = transfer.tensor_of(np.array(begins).view(np.int64)).to(device)
+    z = torch.arange(1, n + 1, device=device) * _GOLDEN + first[:, None]
     z = (z ^ _shifted(z, 30)) * _MIX_1
     z = (z ^ _shifted(z, 27)) * _MIX_2
     return torch.sort(_shifted(z ^ _shifted(z, 31), 1), stable=True).indices

@@ -88,9 +88,10 @@ def moved(tensor: Any, device: torch.device) -> tuple[Any, bool]:
         except torch.OutOfMemoryError:  # free, but in pieces
             pass
         else:
-            places = list(_slices(*tensor.shape))
-            for place, part in zip(places, arriving(tensor, places, device), strict=True):
-                target[place] = part
+            lane = _Lane(tensor, device)
+            for place in _slices(*tensor.shape):
+                sent = lane.send(place, target[place])
+            lane.arrived(sent)  # and those before it, as a stream keeps its order
             return target, True
     host = tensor.cpu()
     if device.type != "cuda" or host.is_pinned():
@@ -112,7 +113,7 @@ def _slices(n: int, d: int) -> Iterator[slice]:
 
 def places(rows: Integers | None, n: int, d: int) -> list[slice]:
     """Where blocks of these rows, or of all n, begin and end."""
-    return list(_slices(n if rows is None else rows.size, d))
+    return list(_slices(n if rows is None else len(rows), d))
 
 
 def arriving(matrix: Any, listings: Iterable[Any], device: torch.device) -> Iterator[Any]:
@@ -141,12 +142,17 @@ class _Lane:
         self._buffers: list[Any] = [None, None]
         self._left: list[Any] = [None, None]  # when what a buffer held had left it
 
-    def send(self, listed: Any) -> tuple[Any, Any]:
-        """Rows that are under way, and the event of their arrival."""
+    def send(self, listed: Any, target: Any = None) -> tuple[Any, Any]:
+        """Rows that are under way, to a place that is there for them or to a new one, and the event of their arrival."""
         straight = self._pinned and isinstance(listed, slice)
         source = self._matrix[listed] if straight else self._gathered(listed)
         with torch.cuda.stream(self._stream) if self._cuda else nullcontext():
-            part = source.to(self._device, non_blocking=True, copy=True)
+            if target is None:
+                part = source.to(self._device, non_blocking=True, copy=True)
+            else:
+                if self._stream is not None:  # what lay there before may still be in use
+                    self._stream.wait_stream(torch.cuda.current_stream(self._device))
+                part = target.copy_(source, non_blocking=True)
             event = self._stream.record_event() if self._stream is not None else None
         if not straight:
             self._left[0] = event

@@ -1,4 +1,4 @@
-"""The products of the ordered matrix as kernels of a GPU's, in Triton. `rows.torch` says what they compute."""
+"""Products of the matrix, and of the ordered one, as kernels of a GPU's, in Triton. `rows.torch` says what they compute."""
 
 from contextlib import nullcontext
 from typing import Any
@@ -10,6 +10,7 @@ import triton.language as tl
 # By measurement on an H200, over 60,000 x 784 to 1,000,000 x 768 of one to four bytes (`benchmarks/gpu.py`): one warp to a slice of
 # the columns, eight rows in flight. Short chunks fill the machine, but what each sums to is written and read again.
 _LENGTH, _UNROLL = 512, 8
+_PASS = {"ROWS": 8, "COLUMNS": 128}  # of a tile: any shape from 4 x 1024 to 16 x 128 reads at the speed of a copy
 _TILE = {"ORDERS": 8, "ROWS": 8, "COLUMNS": 128}  # 16 orders at once take 1.15 times as long for each, at 19,200 rows
 _WIDTH, _WIDE = 512, 256  # columns of a slice: of one- and two-byte entries, and of longer ones
 
@@ -138,3 +139,69 @@ def reweighted(gram: Any, t: Any, w: Any) -> Any:
     with torch.cuda.device(w.device) if w.is_cuda else nullcontext():
         _reweighted[grid](gram, t, w, out, n, count, KIND=kind, num_warps=2, **_TILE)
     return out
+
+
+@triton.jit
+def _margins(
+    A, w, rows, out, n, d, SQUARES: tl.constexpr, LISTED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):  # fmt: skip
+    """out[p] = <a, w> of the p-th row, or |a|^2, in float64."""
+    places = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    inside = places < n
+    numbers = places
+    if LISTED:
+        numbers = tl.load(rows + places, mask=inside, other=0)
+    total = tl.zeros([ROWS, COLUMNS], tl.float64)
+    for begin in range(0, d, COLUMNS):
+        columns = begin + tl.arange(0, COLUMNS)
+        there = inside[:, None] & (columns[None, :] < d)
+        a = tl.load(A + numbers[:, None] * d + columns[None, :], mask=there, other=0).to(tl.float64)
+        if SQUARES:
+            total += a * a
+        else:
+            total += a * tl.load(w + columns, mask=columns < d, other=0.0)[None, :]
+    tl.store(out + places, tl.sum(total, axis=1), mask=inside)
+
+
+def margins(A: Any, w: Any, rows: Any) -> Any:
+    """<a, w> of all rows or of these, in float64; |a|^2 where w is None."""
+    n, d = len(A) if rows is None else len(rows), A.shape[1]
+    out = torch.empty(n, dtype=torch.float64, device=A.device)
+    options = {"SQUARES": w is None, "LISTED": rows is not None, "num_warps": 4, **_PASS}
+    with torch.cuda.device(A.device) if A.is_cuda else nullcontext():
+        _margins[(triton.cdiv(n, _PASS["ROWS"]),)](A, A if w is None else w, A if rows is None else rows, out, n, d, **options)
+    return out
+
+
+@triton.jit
+def _row_sums(
+    A, v, rows, sums, n, d, length, LISTED: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr
+):  # fmt: skip
+    """sums[c] = sum of v a over chunk c of the rows, in float64."""
+    columns = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
+    inside = columns < d
+    c = tl.program_id(1).to(tl.int64)
+    first = c * length
+    stop = tl.minimum(first + length, n)
+    total = tl.zeros([WIDTH], tl.float64)
+    for begin in range(first, stop, UNROLL):
+        for j in tl.static_range(UNROLL):
+            p = begin + j
+            row = tl.minimum(p, stop - 1)
+            if LISTED:
+                row = tl.load(rows + row)
+            own = tl.load(v + p, mask=p < stop, other=0.0)
+            total += own * tl.load(A + row * d + columns, mask=inside, other=0).to(tl.float64)
+    tl.store(sums + c * d + columns, total, mask=inside)
+
+
+def transposed(A: Any, v: Any, rows: Any) -> Any:
+    """The sum of v a over all rows or over these, in float64."""
+    n, d = len(v), A.shape[1]
+    length, width = _length(n), _width(A.element_size())
+    chunks = triton.cdiv(n, length)
+    sums = torch.empty((chunks, d), dtype=torch.float64, device=A.device)
+    options = {"LISTED": rows is not None, "WIDTH": width, "UNROLL": _UNROLL, "num_warps": 1}
+    with torch.cuda.device(A.device) if A.is_cuda else nullcontext():
+        _row_sums[(triton.cdiv(d, width), chunks)](A, v, A if rows is None else rows, sums, n, d, length, **options)
+    return sums.sum(0)

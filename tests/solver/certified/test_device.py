@@ -6,13 +6,14 @@ import pytest
 import reshuffle as rs
 from reshuffle import models
 from reshuffle.duality import duality_gap
-from reshuffle.losses import parts
+from reshuffle.losses import loops, parts
+from reshuffle.solver.certified import baseline, solve, tuning
 from reshuffle.solver.certified import newton as newton_steps
-from reshuffle.solver.certified import solve, tuning
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'reshuffle[gpu]'")
 from reshuffle.rows import transfer  # noqa: E402
 from reshuffle.rows.torch import TorchRows  # noqa: E402
+from reshuffle.tensor_samples import TensorSamples  # noqa: E402
 
 N, D = 900, 12
 
@@ -50,6 +51,22 @@ def test_every_loss_is_certified_on_the_device(loss, room, data, monkeypatch):
     assert abs(ours.f - theirs.f) <= max(ours.gap, theirs.gap)
     assert problem.objective(ours.x) == pytest.approx(ours.f, rel=1e-12)
     assert duality_gap(problem, ours.x, ours.dual) <= 1.01 * ours.gap  # in memory, of the same point
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared", "huber"])
+def test_no_vector_of_samples_comes_to_the_host_before_the_end(loss, data, monkeypatch):
+    """Of a smooth loss: margins, slopes, curvatures and dual values stay, and the host hears what they sum to."""
+    X, z = data
+    y = z if rs.losses.get_loss(loss).task == "regression" else np.where(z > 0, 1, -1)
+    problem = rs.Problem(X, y, loss=loss, alpha=1e-4, fit_intercept=True, sample_weight=1.0 + np.arange(N) % 2, device="cpu")
+    start, brought, own = baseline(problem), [], TensorSamples.on_host
+    for name in ("apply_loss", "total_loss", "models", "total_conjugate", "clip_duals", "sums_for_rounding"):
+        monkeypatch.setattr(loops, name, forbidden)
+    monkeypatch.setattr(TensorSamples, "on_host", lambda self, values: brought.append(len(values)) or own(self, values))
+    found = solve(problem, tol=1e-8, start=start)
+    assert found.converged
+    assert isinstance(found.dual, np.ndarray)
+    assert brought == [N]
 
 
 def test_the_certificate_is_computed_in_float64_whatever_the_type(data):

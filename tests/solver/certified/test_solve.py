@@ -247,14 +247,14 @@ def test_no_constant_is_better_than_the_baseline(name):
 
 
 def test_a_sample_by_curvature_is_unbiased_and_keeps_what_bends_most():
-    curvatures = np.random.default_rng(0).pareto(1.0, 5000)
-    chosen, kept = sample_by_curvature(curvatures, 800)
+    samples, curvatures = rs.Problem(np.ones((5000, 1)), np.ones(5000)).samples, np.random.default_rng(0).pareto(1.0, 5000)
+    chosen, kept = sample_by_curvature(samples, curvatures, 800)
     assert 700 <= chosen.size <= 900
     assert kept.sum() == pytest.approx(curvatures.sum(), rel=0.02)
     heaviest = np.argsort(-curvatures)[:50]
     assert np.isin(heaviest, chosen).all()
     np.testing.assert_allclose(kept[np.isin(chosen, heaviest)], curvatures[chosen[np.isin(chosen, heaviest)]])
-    everything, same = sample_by_curvature(curvatures, 4000)
+    everything, same = sample_by_curvature(samples, curvatures, 4000)
     assert everything is None
     np.testing.assert_array_equal(same, curvatures)
 
@@ -263,6 +263,7 @@ def test_batches_grow_by_four_and_end_with_all_rows():
     assert batch_sizes(100, 5) == [100]
     assert batch_sizes(16_000, 10) == [250, 1000, 4000, 16_000]
     assert batch_sizes(8000, 450) == [2000, 8000]
+    assert batch_sizes(16_000, 50, in_blocks=True) == [1000, 4000, 16_000]
 
 
 def test_sdca_alone_finds_an_intercept():

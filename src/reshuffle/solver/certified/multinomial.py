@@ -194,7 +194,8 @@ def solve_multinomial(
             whole = JointBatch(joint, None, limit)
             here = whole.at(x)
             progress.offer(x, here.f, whole.losses.duals(whole.losses.models(here.z, 0.0)[0]))
-        for size in batch_sizes(rows.n, rows.dimension) if x0 is None else [rows.n] if not progress.finished else []:
+        sizes = batch_sizes(rows.n, rows.dimension, rows.rows.in_blocks) if x0 is None else [rows.n]
+        for size in [] if progress.finished else sizes:
             chosen = np.sort(order[:size]) if size < rows.n else None
             x = on_batch(JointBatch(joint, chosen, limit), progress, x, final=chosen is None)
     found = progress.solution()

@@ -11,23 +11,20 @@ The models' slopes at the new point are the dual values of the certificate: they
 from collections.abc import Callable
 from functools import cached_property
 from math import inf
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from reshuffle.losses import loops
 from reshuffle.losses.base import compiled
-from reshuffle.losses.parts import in_parts
-from reshuffle.orders.streams import Stream, permutation
+from reshuffle.orders.streams import Stream
 from reshuffle.problem import Problem
+from reshuffle.samples import Samples
 from reshuffle.solver.certified import tuning
 from reshuffle.solver.certified.progress import ROUNDING, TINY, Progress
 from reshuffle.vectors import Vector, dot
 
-T = TypeVar("T")
-Chosen = NDArray[np.int64] | None  # rows, or all of them
+Chosen = Any  # rows, where vectors with a number for each sample are; None for all of them
 
 _PIVOT = 1e-12  # of the largest pivot: some times what rounding may take from one; ten times that where it is not enough
 _STRAIGHT = 1e-9  # of the slopes: with curvatures whose sum is less, a step would be longer than any margin can be
@@ -41,34 +38,20 @@ class Losses:
     exact = True  #: whether `total` sums the losses themselves; then models take care after a step that was too long
 
     def __init__(self, problem: Problem, rows: Chosen) -> None:
-        loss, self._chosen, self._by_all_cores = problem.loss, slice(None) if rows is None else rows, problem.rows.elsewhere
-        self.labels, self.weights = problem.labels[self._chosen], problem.sample_weight[self._chosen]
-        self._parameter = loss.parameter
-        self._value = compiled(loss, "value")
-        self._slopes = (compiled(loss, "derivative"), compiled(loss, "curvature"))
+        self.samples = problem.samples.take(rows)
+        self.weights = self.samples.weights
 
     def models(self, z: Vector, care: float) -> tuple[Vector, Vector]:
-        """The weighted slope and curvature of each loss at its margin. Where a loss is nearly straight, its curvature promises
-        a way down without end; `care` (0 to 1) bends the model up towards the parabola that has its least point at the label.
-        """
-        slopes, curvatures = np.empty(z.size), np.empty(z.size)
-        parameter, y, w = self._parameter, self.labels, self.weights
-        self._in_parts(
-            lambda part: loops.models(*self._slopes, parameter, y[part], w[part], z[part], care, slopes[part], curvatures[part])
-        )
-        return slopes, curvatures
+        """The weighted slope and curvature of each loss at its margin: see `Samples`."""
+        return self.samples.models(z, care)
 
     def total(self, z: Vector, move: Vector, length: float) -> float:
         """Their weighted sum at z + length move."""
-        value, y, w = (self._value, self._parameter), self.labels, self.weights
-        return float(sum(self._in_parts(lambda part: loops.total_loss(*value, y[part], w[part], z[part], move[part], length))))
-
-    def _in_parts(self, run: Callable[[slice], T]) -> list[T]:
-        return in_parts(run, self.labels.size, self._by_all_cores)
+        return self.samples.total(z, move, length)
 
     def duals(self, slopes: Vector) -> Vector:
         """Dual values of weighted slopes; zero where a weight is."""
-        return np.divide(slopes, self.weights, out=np.zeros(slopes.size), where=self.weights > 0.0)
+        return self.samples.unweighted(slopes)
 
     def bent(self, curvatures: Vector, along: Vector) -> Vector:
         """By how much the slopes of the models change where margins change by `along`."""
@@ -89,19 +72,21 @@ class Smoothed(Losses):
 
     def __init__(self, problem: Problem, rows: Chosen, width: float, multipliers: Vector) -> None:
         super().__init__(problem, rows)
-        self._prox, self._width, self._multipliers = compiled(problem.loss, "prox"), width, multipliers[self._chosen]
+        self._functions = compiled(problem.loss, "value"), compiled(problem.loss, "prox")
+        self._width, self._multipliers = width, multipliers if rows is None else multipliers[rows]
         self._smallest = tuning.SMALLEST_WIDTH * width
 
     def models(self, z: Vector, care: float) -> tuple[Vector, Vector]:
-        slopes, curvatures = np.empty(z.size), np.empty(z.size)
-        self._in_parts(
-            lambda part: loops.smoothed_models(self._prox, self._smoothing(part), z[part], care, slopes[part], curvatures[part])
+        slopes, curvatures, (_, prox) = np.empty(z.size), np.empty(z.size), self._functions
+        self.samples.in_parts(
+            lambda part: loops.smoothed_models(prox, self._smoothing(part), z[part], care, slopes[part], curvatures[part])
         )
         return slopes, curvatures
 
     def total(self, z: Vector, move: Vector, length: float) -> float:
-        functions = (self._value, self._prox)
-        parts = self._in_parts(lambda part: loops.smoothed_total(*functions, self._smoothing(part), z[part], move[part], length))
+        parts = self.samples.in_parts(
+            lambda part: loops.smoothed_total(*self._functions, self._smoothing(part), z[part], move[part], length)
+        )
         return float(sum(parts))
 
     def settle(self, z: Vector) -> bool:
@@ -110,7 +95,8 @@ class Smoothed(Losses):
         return True
 
     def _smoothing(self, part: slice) -> tuple[float, float, Vector, Vector, Vector]:
-        return self._parameter, self._width, self.labels[part], self.weights[part], self._multipliers[part]
+        own = self.samples
+        return own.loss.parameter, self._width, own.labels[part], own.weights[part], self._multipliers[part]
 
 
 class Point(NamedTuple):
@@ -130,7 +116,7 @@ class Batch:
         self.problem, self.rows, self.losses, self._limit = problem, rows, losses, limit
         self._held: Callable[[Vector], Vector] | None = None
         self.factored = problem.dimension <= few_features(problem)  #: whether a Hessian preconditions, and not its diagonal
-        self.size = losses.weights.size
+        self.size = len(losses.weights)
         self.alpha = np.full(problem.dimension, problem.alpha)
         self.alpha[problem.d :] = 0.0
 
@@ -153,7 +139,7 @@ class Batch:
         self, gradient: Vector, curvatures: Vector, enough: Callable[[Vector, Vector, float], bool]
     ) -> tuple[Vector, Vector]:
         """Where the models' sum is least, s, and A s: conjugate gradients until enough(residual, s, share) says so."""
-        s, along, residual = np.zeros(gradient.size), np.zeros(curvatures.size), -gradient
+        s, along, residual = np.zeros(gradient.size), 0.0 * curvatures, -gradient
         held, worth = self._held, inf if self.factored or self.problem.dimension > tuning.MOST_FEATURES else self._cost
         precondition = held or self._fresh(curvatures)
         towards = precondition(residual)
@@ -205,17 +191,14 @@ class Batch:
             diagonal = self.problem.rows.curved_squares(curvatures, self.rows) / self.size + self.alpha
             diagonal[diagonal <= 0.0] = 1.0
             return lambda r: r / diagonal
-        chosen, kept = sample_by_curvature(curvatures, self._limit)
+        chosen, kept = sample_by_curvature(self.problem.samples, curvatures, self._limit)
         rows = self.rows if chosen is None else chosen if self.rows is None else self.rows[chosen]
-        H = self.problem.rows.rough_hessian(kept, rows) / self.size
-        diagonal = H.reshape(-1)[:: H.shape[0] + 1]  # a view
-        ridge, plain = 0.0, diagonal + self.alpha
-        while True:  # an intercept without curvature, or a tiny alpha after rounding, may lack a positive pivot
-            diagonal[:] = plain + ridge
-            factor, failed = lapack.dpotrf(H.T, lower=0, clean=0)
-            if not failed:
-                return lambda r: lapack.dpotrs(factor, r, lower=0)[0]
-            ridge = max(10.0 * ridge, _PIVOT * float(plain.max()))
+        data, ridge = self.problem.rows, 0.0
+        H = data.rough_hessian(kept, rows)
+        while (inverse := data.factorised(H, self.size, self.alpha + ridge)) is None:
+            # an intercept without curvature, or a tiny alpha after rounding, may lack a positive pivot
+            ridge = max(10.0 * ridge, _PIVOT * (float(H.diagonal().max()) / self.size + self.problem.alpha))
+        return inverse
 
 
 def few_features(problem: Problem) -> int:
@@ -223,28 +206,31 @@ def few_features(problem: Problem) -> int:
     return tuning.FEW_FEATURES_IN_BLOCKS if problem.rows.in_blocks else tuning.FEW_FEATURES
 
 
-def sample_by_curvature(curvatures: Vector, limit: int) -> tuple[Chosen, Vector]:
+def sample_by_curvature(samples: Samples, curvatures: Vector, limit: int) -> tuple[Chosen, Vector]:
     """About `limit` of the rows, each with a chance in proportion to its curvature, and curvatures that make up for those left out.
     Where the model is sure of most rows, few of them bend at all, and the sample is nearly everything that counts.
     """
-    if curvatures.size <= tuning.SAMPLE_ABOVE * limit:
+    if len(curvatures) <= tuning.SAMPLE_ABOVE * limit:
         return None, curvatures
-    bent = np.flatnonzero(curvatures > tuning.SAMPLE_FLAT * curvatures.max(initial=0.0))
+    bent = samples.places(curvatures > tuning.SAMPLE_FLAT * curvatures.max())
     kept = curvatures[bent]
-    if bent.size <= tuning.SAMPLE_ABOVE * limit:
+    if len(bent) <= tuning.SAMPLE_ABOVE * limit:
         return bent, kept
-    chances = np.minimum(kept * (limit / kept.sum()), 1.0)
+    chances = (kept * (limit / kept.sum())).clip(max=1.0)
     for _ in range(tuning.SAMPLE_ROUNDS):  # what is certain already leaves more for the others
         open_ = chances < 1.0
-        chances[open_] = np.minimum(kept[open_] * ((limit - (~open_).sum()) / kept[open_].sum()), 1.0)
-    picked = np.flatnonzero(np.diff(np.floor(np.cumsum(chances)), prepend=0.0))
+        chances = (kept * ((limit - (~open_).sum()) / kept[open_].sum())).clip(max=1.0)
+    reached = chances.cumsum(0) // 1.0  # a row is picked where the sum of chances passes a whole number
+    passes = reached > 0.0
+    passes[1:] = reached[1:] > reached[:-1]
+    picked = samples.places(passes)
     return bent[picked], kept[picked] / chances[picked]
 
 
-def batch_sizes(n: int, dimension: int) -> list[int]:
+def batch_sizes(n: int, dimension: int, in_blocks: bool = False) -> list[int]:
     """From a few rows a feature, each some times larger than the last, to all rows."""
-    sizes = [n]
-    smallest = max(tuning.SMALLEST_BATCH, tuning.ROWS_A_FEATURE * min(dimension, tuning.FEW_FEATURES))
+    sizes, each = [n], tuning.ROWS_A_FEATURE_IN_BLOCKS if in_blocks else tuning.ROWS_A_FEATURE
+    smallest = max(tuning.SMALLEST_BATCH, each * min(dimension, tuning.FEW_FEATURES))
     while sizes[-1] // tuning.GROWTH >= smallest:
         sizes.append(sizes[-1] // tuning.GROWTH)
     return sizes[::-1]
@@ -252,7 +238,8 @@ def batch_sizes(n: int, dimension: int) -> list[int]:
 
 def rows_for_hessian(problem: Problem) -> int:
     """So many that forming their Hessian costs about as much as a few passes over all rows."""
-    share = tuning.HESSIAN_OPERATIONS / max(problem.rows.hessian_cost(), TINY)
+    spent = tuning.HESSIAN_OPERATIONS_IN_BLOCKS if problem.rows.in_blocks else tuning.HESSIAN_OPERATIONS
+    share = spent / max(problem.rows.hessian_cost(), TINY)
     return min(problem.n, max(tuning.HESSIAN_ROWS_A_FEATURE * problem.dimension, int(share * problem.n)))
 
 
@@ -261,11 +248,11 @@ def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: 
     `width` is how far kinks are smoothed at first.
     """
     n = problem.n
-    sizes = batch_sizes(n, problem.dimension) if grow else [n]
-    order = permutation(n, seed, 0, Stream.GROWING_BATCH) if len(sizes) > 1 else None
+    sizes = batch_sizes(n, problem.dimension, problem.rows.in_blocks) if grow else [n]
+    order = problem.samples.random_order(seed, Stream.GROWING_BATCH) if len(sizes) > 1 else None
     limit, smooth = rows_for_hessian(problem), problem.loss.smoothness is not None
     for size in sizes:
-        rows = None if order is None or size == n else np.sort(order[:size])
+        rows = None if order is None or size == n else problem.samples.ascending(order[:size])
         losses = Losses(problem, rows) if smooth else Smoothed(problem, rows, width, progress.dual)
         x = on_batch(Batch(problem, rows, losses, limit), progress, x, final=size == n)
 
@@ -276,7 +263,7 @@ def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vec
     care, since, rounds = 0.0, 0, 0
     for _ in range(10**9 if final else tuning.BATCH_STEPS):
         slopes, curvatures = losses.models(here.z, care)
-        if care < 1.0 and curvatures.sum() <= _STRAIGHT * np.abs(slopes).sum():  # straight everywhere
+        if care < 1.0 and curvatures.sum() <= _STRAIGHT * abs(slopes).sum():  # straight everywhere
             slopes, curvatures = losses.models(here.z, 1.0)
         gradient = batch.gradient(slopes, here.x)
 

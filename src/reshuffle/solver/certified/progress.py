@@ -68,7 +68,7 @@ class Progress:
     ) -> None:
         self.problem, self.baseline, self._tol, self._small = problem, baseline, tol, small
         self._max_iter, self._callback, self._began, self._evaluating = max_iter, callback, time.perf_counter(), 0.0
-        self.x, self.dual, self.pull = x, np.zeros(problem.n), np.zeros(problem.d)
+        self.x, self.dual, self.pull = x, problem.samples.zeros(), np.zeros(problem.d)
         self.f, self.bound = np.inf, -np.inf
         self._moved = 0.0
         self._certified: tuple[Vector, Vector, float] | None = None  # the gap, and of which points it is
@@ -200,4 +200,5 @@ class Progress:
         self.history = history
 
     def solution(self) -> Solution:
-        return Solution(self.x, self.dual, self.f, self.certified_gap, self.relative_gap, self.history, self.converged)
+        dual = self.problem.samples.on_host(self.dual)
+        return Solution(self.x, dual, self.f, self.certified_gap, self.relative_gap, self.history, self.converged)

@@ -51,6 +51,8 @@ def solve(
         raise ValueError(f"tol={tol!r} must be a positive number")
     max_iter = whole_number("max_iter", max_iter, 1)
     x = starting_point(x0, problem.dimension)
+    if not _in_span(problem):
+        problem = problem.on_device()
     start = start or baseline(problem)
     if x0 is None and problem.fit_intercept:
         x[-1] = start.intercept
@@ -66,7 +68,7 @@ def solve(
 
 def _solve(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> None:
     """From where `progress` is to where it is finished; `warm` says that this is a place worth keeping."""
-    if problem.n <= tuning.FEW_ROWS and problem.d > problem.n:
+    if _in_span(problem):
         span = RowSpan(problem)
         inner = progress.of(span.problem, span.inside(progress.x))
         _solve(span.problem, inner, warm=warm, seed=seed)
@@ -77,6 +79,11 @@ def _solve(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> No
         warm = True
     if not progress.finished:
         newton(problem, progress, progress.x, seed=seed, grow=not warm, width=_width(problem, progress.baseline))
+
+
+def _in_span(problem: Problem) -> bool:
+    """Whether it is first solved in the span of its rows."""
+    return problem.n <= tuning.FEW_ROWS and problem.d > problem.n
 
 
 def _dual_passes(problem: Problem) -> bool:
@@ -129,29 +136,24 @@ def _dual_start(problem: Problem, progress: Progress, warm: bool) -> tuple[Vecto
 
 def baseline(problem: Problem) -> Baseline:
     """The intercept that is best alone, if there is one."""
-    labels, weights = problem.labels, problem.sample_weight
-    if problem.loss.task == "classification":  # of two labels, a few losses say it all
-        upper = float(weights[labels > 0.0].sum())
-        labels, weights = np.array([-1.0, 1.0]), np.array([float(weights.sum()) - upper, upper])
-    elif problem.fit_intercept:
-        labels, inverse = np.unique(labels, return_inverse=True)
-        weights = np.bincount(inverse, weights=weights).astype(np.float64)
-    alone = Problem(np.zeros((labels.size, 1)), labels, loss=problem.loss)
-    zero = float(weights @ alone.losses(np.zeros(labels.size))) / problem.n
+    sorting = problem.loss.task != "classification" and not problem.fit_intercept  # which would be for nothing
+    alone = problem.samples if sorting else problem.samples.by_label()
+    zero = alone.total(alone.zeros(), alone.zeros(), 0.0) / problem.n
     if not problem.fit_intercept:
         return Baseline(0.0, zero, _ROUNDED * zero + TINY)
 
     def slope(b: float) -> float:
-        return float(weights @ alone.duals(np.full(labels.size, b)))
+        return float(alone.weights @ alone.apply("derivative", alone.zeros() + b))
 
-    low, high = -1.0 - float(np.abs(labels).max()), 1.0 + float(np.abs(labels).max())
+    farthest = float(abs(alone.labels).max())
+    low, high = -1.0 - farthest, 1.0 + farthest
     while slope(low) > 0.0 and low > -_FARTHEST:
         low *= 2.0
     while slope(high) < 0.0 and high < _FARTHEST:
         high *= 2.0
     near = _NEAR[problem.loss.smoothness is not None]
     b = low if slope(low) >= 0.0 else high if slope(high) <= 0.0 else float(brentq(slope, low, high, xtol=near, rtol=near))
-    f = float(weights @ alone.losses(np.full(labels.size, b))) / problem.n
+    f = float(alone.weights @ alone.apply("value", alone.zeros() + b)) / problem.n
     return Baseline(b, f, _ROUNDED * f + _ROUNDED_LABELS * zero + TINY)
 
 
