@@ -274,11 +274,12 @@ class DaskRows(Rows):
         self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, state: DualState
     ) -> None:
         """Each partition visits its own of them, from the same x, as if the others moved it as far as it does (`_visited`)."""
-        part = np.searchsorted(self.edges, visit, side="right") - 1
-        rows = visit[np.argsort(part, kind="stable")]
-        ends = np.append(0, np.cumsum(np.bincount(part, minlength=len(self._held))))
+        count = len(self._held)
+        part = np.repeat(np.arange(count, dtype=np.min_scalar_type(count)), np.diff(self.edges))[visit]
+        rows = visit[np.argsort(part, kind="stable")]  # of so few numbers, in linear time
+        ends = np.append(0, np.cumsum(np.bincount(part, minlength=count)))
         each = [
-            (own - first, labels[own], weights[own], state.dual[own])
+            (own - first, labels[own], weights[own], squares[own], state.dual[own])
             for own, first in zip((rows[low:high] for low, high in pairwise(ends)), self.edges, strict=False)
         ]
         found, moved = self._held.ask(_visited, self.intercept, step, len(self._held), x, each=each)
@@ -460,16 +461,16 @@ def _curved(rows: MemoryRows, intercept: bool, x: Vector, curvatures: Vector, ch
 def _visited(
     rows: MemoryRows, intercept: bool, step: DualStep, K: int, x: Vector, visit: Integers, *known: Vector
 ) -> tuple[Vector, Vector]:
-    """The new dual values of rows and what they gained, and by how much they move x; `known` are their labels, weights and dual
-    values. All K partitions move x at once, so each pulls K times as hard while it passes over its rows: |sum_k d_k|^2 <=
-    K sum_k |d_k|^2, so that moves which each raise the dual objective as far as a partition sees it raise it together (Ma, Smith,
-    Jaggi, Jordan, Richtarik, Takac 2015, with gamma = 1).
+    """The new dual values of rows and what they gained, and by how much they move x; `known` are their labels, weights, squared
+    norms and dual values. All K partitions move x at once, so each pulls K times as hard while it passes over its rows:
+    |sum_k d_k|^2 <= K sum_k |d_k|^2, so that moves which each raise the dual objective as far as a partition sees it raise it
+    together (Ma, Smith, Jaggi, Jordan, Richtarik, Takac 2015, with gamma = 1).
     """
     rows, own = rows.with_intercept(intercept), x.copy()
     step = step._replace(pull=K * step.pull, intercept_pull=K * step.intercept_pull)
-    labels, weights, dual, gains = np.zeros((4, rows.n))
-    labels[visit], weights[visit], dual[visit] = known
-    rows.sdca_epoch(visit, labels, weights, rows.squared_norms() - intercept, step, own, DualState(dual, gains))
+    labels, weights, squares, dual, gains = np.zeros((5, rows.n))
+    labels[visit], weights[visit], squares[visit], dual[visit] = known
+    rows.sdca_epoch(visit, labels, weights, squares, step, own, DualState(dual, gains))
     return np.stack([dual[visit], gains[visit]]), (own - x) / K
 
 
