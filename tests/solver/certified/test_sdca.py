@@ -103,6 +103,17 @@ def test_the_gap_is_expected_to_fall_as_gains_do():
     assert looked.expected == pytest.approx(0.25 / math.sqrt(2.0))
 
 
+def test_patience_ends_with_too_many_passes_to_go_or_made():
+    pace = paced(0.5, 40, gap=1.0, at=40)  # twenty passes over all rows were made
+    to_go = pace.left(2.0**-16)
+    assert to_go == pytest.approx(8.0)
+    assert pace.hopeless(2.0**-16, patience=7.9)
+    made = 20.0 / tuning.PATIENCE_ENDS
+    assert pace.hopeless(2.0**-16, patience=0.99 * made)
+    assert not pace.hopeless(2.0**-16, patience=1.01 * made)
+    assert not pace.hopeless(2.0**-4, patience=0.99 * made)  # nearly there
+
+
 def test_before_a_look_the_gap_is_some_times_what_is_still_to_gain():
     pace = paced(0.5, 6)
     assert pace.expected == pytest.approx(tuning.GAP_OVER_GAINS * 0.5**5)  # r / (1 - r) is one

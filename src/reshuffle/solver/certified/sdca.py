@@ -29,7 +29,7 @@ from reshuffle.vectors import Vector
 
 
 def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed: int, patience: float) -> None:
-    """Passes until `progress` says that it is enough, or until so many more would be needed that `patience` (in passes) ends."""
+    """Passes until `progress` says that it is enough, or until `patience` (in passes) ends: see `Pace.hopeless`."""
     squares = problem.squared_norms() - problem.fit_intercept
     pull = 1.0 / (problem.n * problem.alpha)
     intercept_pull = pull * (float(np.median(squares)) or 1.0) if problem.fit_intercept else 0.0
@@ -44,7 +44,7 @@ def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed:
             pace.passed(*visits.rest(state.gains))
             if problem.fit_intercept:
                 x[-1] -= intercept_pull * float(problem.sample_weight @ dual)
-        hopeless = pace.left(aim) > patience
+        hopeless = pace.hopeless(aim, patience)
         if hopeless or not visits.over or pace.expected <= aim or progress.at_last:
             if progress.offer(x, None, dual, pull=-problem.alpha * x[: problem.d]) or hopeless:
                 return
@@ -149,6 +149,11 @@ class Pace:
             return 0.0
         lately = sum(visited for visited, _ in self._passes[-back:]) / back
         return lately * math.log(self.expected / aim) / -self._rate if self._rate < 0.0 else math.inf
+
+    def hopeless(self, aim: float, patience: float) -> bool:
+        """Whether more passes than that are to go, or many, after rates that promised an end led to none."""
+        left, made = self.left(aim), sum(visited for visited, _ in self._passes)
+        return left > patience or (made > tuning.PATIENCE_ENDS * patience and left > tuning.NEARLY_THERE * patience)
 
     def enough(self, aim: float) -> float:
         """Of a pass: the last one ends where the rate of the others says that it is enough."""

@@ -112,8 +112,8 @@ def _patience(problem: Problem) -> float:
     """
     squares = problem.squared_norms()
     uneven = float(np.linalg.norm(squares)) * sqrt(problem.n) / max(float(squares.sum()), TINY)
-    share = tuning.PATIENCE_ROWS * problem.d / problem.n * max(uneven / tuning.PATIENCE_UNEVEN, 1.0)
-    return max(tuning.PATIENCE_MANY * min(share, 1.0), tuning.PATIENCE_FEW)
+    share = min(tuning.PATIENCE_ROWS * problem.d / problem.n, 1.0) * max(uneven / tuning.PATIENCE_UNEVEN, 1.0)
+    return max(tuning.PATIENCE_MANY * share, tuning.PATIENCE_FEW)
 
 
 def _dual_start(problem: Problem, progress: Progress, warm: bool) -> tuple[Vector, Vector]:

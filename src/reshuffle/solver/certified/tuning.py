@@ -18,10 +18,10 @@ FEW_ROWS = 200  #: rows up to which, with more features, a problem is solved in 
 SMALL = 4096  #: numbers in the data up to which steps go on until rounding ends them [0.74, 0.94; 3 problems]
 PATIENCE_MANY = 25.0  #: SDCA passes still to go at which subsampled Newton takes over, with many features
 PATIENCE_ROWS = 6.0  #: rows for each feature up to which it is so many; with more, fewer
-PATIENCE_UNEVEN = (
-    4.0  #: times that squared row norms, squared, have the root of their mean above their mean: with more, more passes
-)
+PATIENCE_UNEVEN = 4.0  #: root mean square of squared row norms, over their mean: with more than that, more passes
 PATIENCE_FEW = 3.0  #: so many at least
+PATIENCE_ENDS = 1.5  #: times those passes that may be made, if more than a few are still to go then
+NEARLY_THERE = 0.25  #: of those passes: a few
 STALL_RECORDS = 20  #: records in which the gap must have fallen for a fit that may stop to go on [no effect]
 STALL_SHARE = 0.5  #: of the gap before those records: it has not fallen where it is still as large [no effect]
 
