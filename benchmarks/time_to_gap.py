@@ -419,8 +419,11 @@ def main() -> None:
     report: dict[str, Any] = {**summary(results), "accuracy_difference": accuracy}
     if not options.only:
         with threadpool_limits(1):
-            paths, cv = path_over_fits(options.held_out), cv_over_sklearn(folders)
+            paths = path_over_fits(options.held_out)
         report |= {"path_over_fits": geomean(list(paths.values())), "path_over_fits_of_each": paths}
+    if not options.only and not options.held_out:  # which are of files
+        with threadpool_limits(1):
+            cv = cv_over_sklearn(folders)
         report |= {"cv_over_sklearn": max(cv.values(), default=None), "cv_over_sklearn_of_each": cv}
         report |= busy_over_idle(folders)
     print(json.dumps({**report, "times": results}))

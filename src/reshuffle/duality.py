@@ -86,7 +86,8 @@ class Bound(NamedTuple):
 
 def bound_of_nothing(problem: Problem) -> float:
     """The lower bound of min f that all duals zero give."""
-    return problem.dual_objective_along(problem.samples.labels, np.zeros(problem.d))(0.0)
+    samples = problem.samples.by_label() if problem.loss.task == "classification" else problem.samples  # two say it all
+    return -samples.total_conjugate(samples.zeros(), 1.0) / problem.n
 
 
 def lower_bound(problem: Problem, dual: Vector, wanted: float, pull: Vector | None = None, nothing: float | None = None) -> Bound:
