@@ -60,8 +60,12 @@ def test_no_vector_of_samples_comes_to_the_host_before_the_end(loss, data, monke
     y = z if rs.losses.get_loss(loss).task == "regression" else np.where(z > 0, 1, -1)
     problem = rs.Problem(X, y, loss=loss, alpha=1e-4, fit_intercept=True, sample_weight=1.0 + np.arange(N) % 2, device="cpu")
     start, brought, own = baseline(problem), [], TensorSamples.on_host
+
+    def of_few(loop):
+        return lambda *arguments: loop(*arguments) if max(np.size(one) for one in arguments) < N else forbidden()
+
     for name in ("apply_loss", "total_loss", "models", "total_conjugate", "clip_duals", "sums_for_rounding"):
-        monkeypatch.setattr(loops, name, forbidden)
+        monkeypatch.setattr(loops, name, of_few(getattr(loops, name)))
     monkeypatch.setattr(TensorSamples, "on_host", lambda self, values: brought.append(len(values)) or own(self, values))
     found = solve(problem, tol=1e-8, start=start)
     assert found.converged

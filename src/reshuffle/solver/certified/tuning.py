@@ -22,7 +22,7 @@ PATIENCE_UNEVEN = 4.0  #: root mean square of squared row norms, over their mean
 PATIENCE_FEW = 3.0  #: so many at least
 PATIENCE_ENDS = 1.5  #: times those passes that may be made, if more than a few are still to go then
 NEARLY_THERE = 0.25  #: of those passes: a few
-STALL_RECORDS = 20  #: records in which the gap must have fallen for a fit that may stop to go on [no effect]
+STALL_RECORDS = 60  #: records in which the gap must have fallen for a fit that may stop to go on
 STALL_SHARE = 0.5  #: of the gap before those records: it has not fallen where it is still as large [no effect]
 
 # --- SDCA
