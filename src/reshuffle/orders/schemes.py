@@ -84,7 +84,8 @@ def _blocks(label: str, n: int, rows: int, window: int) -> Scheme:
 
 def by_blocks(rows: Integers, bounds: NDArray[Any], seed: int, epoch: int, stream: Stream, within: Stream) -> Integers:
     """Rising row numbers, cut where blocks of rows begin: blocks in a random order, rows inside shuffled."""
-    out, ends = _joined(rows, np.searchsorted(rows, bounds), permutation(bounds.size - 1, seed, epoch, stream))
+    cuts = np.searchsorted(rows, bounds.astype(rows.dtype))  # of another type, NumPy would copy all rows first
+    out, ends = _joined(rows, cuts, permutation(bounds.size - 1, seed, epoch, stream))
     return _shuffled_within(out, ends, seed, epoch, within)
 
 

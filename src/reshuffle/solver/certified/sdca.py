@@ -63,13 +63,14 @@ class Visits:
         self._bounds = np.array([0, n]) if bounds is None else bounds
         self._seed, self._epoch, self._place = seed, 0, 0
         self._rests, self._left = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=np.uint8)  # passes, and how many are left of them
-        self._awake, self._gained = np.arange(n), math.inf
-        self._order = self._awake[:0]
+        self._awake: Any = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
+        self._order, self._gained = self._awake[:0], math.inf
 
     def next(self, share: float) -> tuple[float, Any]:
         """The next of the rows that do not rest, a share of them or what is left: which share that is, and the rows."""
         if self.over:
             self._order = by_blocks(self._awake, self._bounds, self._seed, self._epoch, Stream.ORDER, Stream.WITHIN)
+            self._awake = self._awake[:0].copy()  # rows on disk leave little memory for vectors of all of them
             self._epoch, self._place = self._epoch + 1, 0
         begin = self._place
         self._place = min(begin + math.ceil(share * self._order.size), self._order.size)
@@ -82,8 +83,9 @@ class Visits:
 
     def rest(self, gains: Vector) -> tuple[float, float]:
         """After a pass, rows rest by what they gained. Returns how many were visited, as a share, and what they gained together."""
-        visited, awake = self._order.size, np.empty(gains.size, dtype=np.int64)
-        above = tuning.RESTS_ABOVE * self._gained
+        visited, kind, above = self._order.size, self._order.dtype, tuning.RESTS_ABOVE * self._gained
+        self._order, self._place = self._order[:0].copy(), 0
+        awake = np.empty(gains.size, dtype=kind)
         count, self._gained = rest(gains, tuning.RESTS_BELOW, above, tuning.LONGEST_REST, self._rests, self._left, awake)
         self._awake = awake[:count]
         return visited / gains.size, self._gained / gains.size
