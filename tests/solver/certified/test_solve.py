@@ -271,7 +271,7 @@ def test_sdca_alone_finds_an_intercept():
     p = problem("logistic", n=300, d=4, alpha=0.1)
     start = baseline(p)
     progress = Progress(p, np.zeros(5), start, tol=1e-6, max_iter=300, small=False, callback=None)
-    sdca(p, progress, np.zeros(5), np.zeros(300), seed=0, patience=np.inf)
+    sdca(p, progress, p.squared_norms() - 1.0, np.zeros(5), np.zeros(300), seed=0, patience=np.inf)
     assert progress.converged
 
 

@@ -28,20 +28,24 @@ from reshuffle.solver.certified.progress import TINY, Progress
 from reshuffle.vectors import Vector
 
 
-def sdca(problem: Problem, progress: Progress, x: Vector, dual: Vector, *, seed: int, patience: float) -> None:
-    """Passes until `progress` says that it is enough, or until `patience` (in passes) ends: see `Pace.hopeless`."""
-    squares = problem.squared_norms() - problem.fit_intercept
+def sdca(problem: Problem, progress: Progress, squares: Vector, x: Vector, dual: Vector, *, seed: int, patience: float) -> None:
+    """Passes until `progress` says that it is enough, or until `patience` (in passes) ends: see `Pace.hopeless`. `squares` are
+    squared norms of rows, without an intercept.
+    """
     pull = 1.0 / (problem.n * problem.alpha)
     intercept_pull = pull * (float(np.median(squares)) or 1.0) if problem.fit_intercept else 0.0
     step = DualStep(problem.loss, pull, intercept_pull)
-    state, visits, pace = DualState(dual, np.zeros(problem.n)), Visits(problem, seed), Pace(progress.gap)
+    visits, pace = Visits(problem, seed), Pace(progress.gap)
     while True:
         aim = progress.aim
-        share, visit = visits.next(pace.enough(aim))
+        if visits.over:
+            state = DualState(dual, np.zeros(problem.n))
+        share, visit = visits.next(1.0 if visits.in_blocks else pace.enough(aim))
         problem.rows.sdca_epoch(visit, problem.labels, problem.sample_weight, squares, step, x, state)
         pace.went_on(share)
         if visits.over:
             pace.passed(*visits.rest(state.gains))
+            del state, visit  # rows on disk leave little memory for vectors of all of them while f is looked at
             if problem.fit_intercept:
                 x[-1] -= intercept_pull * float(problem.sample_weight @ dual)
         hopeless = pace.hopeless(aim, patience)
@@ -60,17 +64,18 @@ class Visits:
 
     def __init__(self, problem: Problem, seed: int) -> None:
         n, bounds = problem.n, problem.rows.bounds
+        self.in_blocks = bounds is not None
         self._bounds = np.array([0, n]) if bounds is None else bounds
-        self._seed, self._epoch, self._place = seed, 0, 0
+        self._seed, self._epoch, self._place, self._gained = seed, 0, 0, math.inf
         self._rests, self._left = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=np.uint8)  # passes, and how many are left of them
-        self._awake: Any = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
-        self._order, self._gained = self._awake[:0], math.inf
+        self._order: Any = np.empty(0, dtype=np.int32 if n < 2**31 else np.int64)
 
     def next(self, share: float) -> tuple[float, Any]:
         """The next of the rows that do not rest, a share of them or what is left: which share that is, and the rows."""
         if self.over:
-            self._order = by_blocks(self._awake, self._bounds, self._seed, self._epoch, Stream.ORDER, Stream.WITHIN)
-            self._awake = self._awake[:0].copy()  # rows on disk leave little memory for vectors of all of them
+            rows = np.empty(self._left.size, dtype=self._order.dtype)
+            rows = rows[: awake(self._left, rows)]
+            self._order = by_blocks(rows, self._bounds, self._seed, self._epoch, Stream.ORDER, Stream.WITHIN)
             self._epoch, self._place = self._epoch + 1, 0
         begin = self._place
         self._place = min(begin + math.ceil(share * self._order.size), self._order.size)
@@ -79,23 +84,23 @@ class Visits:
     @property
     def over(self) -> bool:
         """Whether the pass is: all of its rows have been visited."""
-        return self._place == self._order.size
+        return bool(self._place == self._order.size)
 
     def rest(self, gains: Vector) -> tuple[float, float]:
         """After a pass, rows rest by what they gained. Returns how many were visited, as a share, and what they gained together."""
-        visited, kind, above = self._order.size, self._order.dtype, tuning.RESTS_ABOVE * self._gained
+        visited, above = self._order.size, tuning.RESTS_ABOVE * self._gained
         self._order, self._place = self._order[:0].copy(), 0
-        awake = np.empty(gains.size, dtype=kind)
-        count, self._gained = rest(gains, tuning.RESTS_BELOW, above, tuning.LONGEST_REST, self._rests, self._left, awake)
-        self._awake = awake[:count]
+        self._gained = rest(gains, tuning.RESTS_BELOW, above, tuning.LONGEST_REST, self._rests, self._left)
         return visited / gains.size, self._gained / gains.size
 
 
+# Loops without branches, which run in vectors: in one, they take ten times as long, as nothing could guess their branches.
+
+
 @jit(fastmath={"reassoc", "nsz"})
-def rest(gains: Any, below: float, above: float, longest: int, rests: Any, left: Any, awake: Any) -> Any:
+def rest(gains: Any, below: float, above: float, longest: int, rests: Any, left: Any) -> Any:
     """Rows that gained less than this share of the mean rest, if all gained more than `above`, else those that gained nothing.
-    Returns how many are awake for the next pass, and what all gained. Three loops without branches, which run in vectors: in one,
-    this takes ten times as long, as nothing could guess its branches.
+    Returns what all gained.
     """
     gained, visited, none, one = 0.0, 0, np.uint8(0), np.uint8(1)
     for i in range(gains.size):
@@ -107,11 +112,17 @@ def rest(gains: Any, below: float, above: float, longest: int, rests: Any, left:
         longer = min(np.uint8(before + one), most) if gains[i] <= enough else none
         rests[i] = before if resting else longer
         left[i] = np.uint8(left[i] - one) if resting else longer
+    return gained
+
+
+@jit()
+def awake(left: Any, out: Any) -> Any:
+    """Lists the rows that do not rest, and returns how many they are."""
     count = np.uint64(0)
-    for i in range(gains.size):
-        awake[count] = i
-        count += np.uint64(left[i] == none)
-    return count, gained
+    for i in range(left.size):
+        out[count] = i
+        count += np.uint64(left[i] == np.uint8(0))
+    return count
 
 
 class Pace:

@@ -75,7 +75,9 @@ def _solve(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> No
         progress.adopt(span.outside(inner.x), inner.dual, inner.history)
         warm = True
     if not progress.finished and _dual_passes(problem):
-        sdca(problem, progress, *_dual_start(problem, progress, warm), seed=seed, patience=_patience(problem))
+        squares = problem.squared_norms() - problem.fit_intercept  # asked for once: on disk, this is a pass
+        start = _dual_start(problem, progress, squares, warm)
+        sdca(problem, progress, squares, *start, seed=seed, patience=_patience(problem, squares))
         warm = True
     if not progress.finished:
         newton(problem, progress, progress.x, seed=seed, grow=not warm, width=_width(problem, progress.baseline))
@@ -105,23 +107,22 @@ def _warm_start(problem: Problem, progress: Progress, x: Vector, dual: Vector | 
     progress.offer(x, None, None)
 
 
-def _patience(problem: Problem) -> float:
+def _patience(problem: Problem, squares: Vector) -> float:
     """Passes of SDCA that may still be to go before Newton takes over. The more rows there are for each feature, the more dual
     points belong to the same x, which slows SDCA down, and the fewer iterations a Newton step takes; unless a few rows outweigh
     all others, whose models hold for short steps alone.
     """
-    squares = problem.squared_norms()
     uneven = float(np.linalg.norm(squares)) * sqrt(problem.n) / max(float(squares.sum()), TINY)
     share = min(tuning.PATIENCE_ROWS * problem.d / problem.n, 1.0) * max(uneven / tuning.PATIENCE_UNEVEN, 1.0)
     return max(tuning.PATIENCE_MANY * share, tuning.PATIENCE_FEW)
 
 
-def _dual_start(problem: Problem, progress: Progress, warm: bool) -> tuple[Vector, Vector]:
+def _dual_start(problem: Problem, progress: Progress, squares: Vector, warm: bool) -> tuple[Vector, Vector]:
     """The point to start SDCA from and its dual values: those of knowing nothing or, if `progress` is warm and has some that bound
     the minimum better, those.
     """
     dual, start = np.zeros(problem.n), np.zeros(problem.dimension)
-    empty = problem.squared_norms() == 0.0  # rows that no pass would move
+    empty = squares + problem.fit_intercept == 0.0  # rows that no pass would move
     if empty.any():
         dual[empty] = problem.duals(problem.margins(progress.x))[empty]
         start = problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.alpha)
