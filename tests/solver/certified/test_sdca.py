@@ -132,6 +132,10 @@ def test_a_gap_that_is_known_at_the_start_is_looked_at_again_as_soon_as_a_fast_p
 
 
 def test_what_gains_no_less_than_before_has_no_end():
+    for grows in (paced(1e9, 4, gap=1.0, at=2), paced(1e60, 4, gap=1.0, at=2)):
+        grows.went_on(1e3)
+        assert grows.expected == 1.0
+        assert grows.left(0.1) == math.inf
     pace = paced(1.0, 8, gap=1.0, at=4)
     assert pace.left(0.1) == math.inf
     assert pace.enough(0.1) == 1.0

@@ -143,7 +143,7 @@ class Pace:
         back = min(tuning.RATE_PASSES, max(len(self._passes) - 2, 1))  # what is gained from knowing nothing says little
         if len(self._passes) > back:
             rate = math.log(self._passes[-1][1] / self._passes[-1 - back][1]) / back
-            self._rate = max(rate, math.log(tuning.FASTEST))
+            self._rate = min(max(rate, math.log(tuning.FASTEST)), 0.0)
 
     def looked(self, gap: float) -> None:
         self._gap, self._since = gap, 0.0
