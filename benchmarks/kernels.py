@@ -7,6 +7,8 @@ signed_count              A x over sparse rows with entries counted by signed in
 signed_indices            A x with indices that are signed
 listed_over_as_they_lie   A x over a list of all rows, in their order, over A x over all rows
 unasked_over_asked        an epoch of Algorithm 1 in a random order that does not ask for rows ahead
+asked_over_unasked        a pass of SDCA that asks for rows ahead, over rows that stay in the cache of a core
+branches_over_vectors     putting rows of a dual pass to rest and listing the others by a loop with branches
 within_over_apart         an epoch over dense rows whose loops stand in the kernel that calls the loss
 layout                    a product of the ordered matrix with U and R stored the other way: apart for sparse rows, side by side for
                           dense ones
@@ -33,9 +35,11 @@ from threadpoolctl import threadpool_limits
 from reshuffle.losses import get_loss
 from reshuffle.losses.base import compiled
 from reshuffle.rows import in_memory, kernels
+from reshuffle.solver.certified.sdca import awake, rest
 
 REPEATS = 31
 SPARSE = {"short rows": (40_000, 120, 14), "text": (20_000, 47_000, 75)}
+NEAR = 6_000, 4_000, 20
 DENSE = {"d = 22": (100_000, 22), "d = 123": (20_000, 123), "d = 784": (5_000, 784)}
 REASSOCIATE = {"contract", "reassoc", "nsz"}
 
@@ -121,7 +125,52 @@ def dense_move_beside(A: Any, i: Any, t: Any, to_u: Any, to_r: Any, state: Any) 
     return along
 
 
+@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+def rest_with_branches(gains: Any, below: float, longest: int, rests: Any, left: Any, awake: Any) -> int:
+    gained, visited = 0.0, 0
+    for i in range(gains.size):
+        if left[i] == 0:
+            gained += gains[i]
+            visited += 1
+    enough, count = below * gained / max(visited, 1), 0
+    for i in range(gains.size):
+        if left[i] > 0:
+            left[i] -= 1
+        elif gains[i] <= enough:
+            rests[i] = min(rests[i] + 1, longest)
+            left[i] = rests[i]
+        else:
+            rests[i] = 0
+        if left[i] == 0:
+            awake[count] = i
+            count += 1
+    return count
+
+
 # --- what is measured
+
+
+def dual_passes() -> dict[str, float]:
+    rows = in_memory(generated(*NEAR))
+    n, order = rows.n, np.random.default_rng(0).permutation(rows.n).astype(np.int32)
+    ones, squares, x, dual, gains = np.ones(n), rows.squared_norms(), np.zeros(rows.d), np.zeros(n), np.zeros(n)
+    prox = compiled(get_loss("squared_hinge"), "prox")
+
+    def sdca(far: bool) -> None:
+        kernels.sdca_epoch(rows.A, ones, ones, squares, order, far, prox, 0.0, 1e-3, 0.0, x, dual, gains)
+
+    drawn = iter(np.random.default_rng(1).exponential(size=(2 * (REPEATS + 1), n)) ** 3)  # new ones each time: none can be learnt
+    rests, left, rows_awake = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=np.uint8), np.empty(n, dtype=np.int32)
+    own_rests, own_left = rests.copy(), left.copy()
+
+    def in_vectors() -> None:
+        rest(next(drawn), 0.3, 0.0, 7, own_rests, own_left)
+        awake(own_left, rows_awake)
+
+    return {
+        "asked_over_unasked": over(lambda: sdca(True), lambda: sdca(False)),
+        "branches_over_vectors": over(lambda: rest_with_branches(next(drawn), 0.3, 7, rests, left, rows_awake), in_vectors),
+    }
 
 
 def one_sparse(X: Any) -> dict[str, float]:
@@ -186,6 +235,7 @@ def main() -> None:
         report = {
             **{name: one_sparse(generated(*shape)) for name, shape in SPARSE.items()},
             **{name: one_dense(*shape) for name, shape in DENSE.items()},
+            "dual passes": dual_passes(),
         }
     print(json.dumps({**report, "cores": os.cpu_count()}, indent=1))
 

@@ -79,9 +79,9 @@ def _share(problem: Problem, seed: int) -> float:
     if not 0.0 < problem.squared_norms().max() < inf:
         return nan
     found = constants(problem.rows, batch_size=problem.n, permutations=1, seed=seed)
-    return (
-        float(found.full_gradient_constant / found.mean_sample) if found.mean_sample > 0.0 else nan
-    )  # all but the intercept is zero
+    if found.mean_sample == 0.0:  # all but the intercept is zero
+        return nan
+    return float(found.full_gradient_constant / found.mean_sample)
 
 
 def trained_for_a_while(problem: Problem, seed: int) -> Vector:

@@ -106,11 +106,11 @@ def _pointed_to(alphas: Vector, k: int, found: dict[int, Solution]) -> tuple[Vec
     first, last = list(found)[-2:] if len(found) > 1 else [*found, *found]
     apart = np.log(alphas[first] / alphas[last])
     on = min(np.log(alphas[last] / alphas[k]) / apart, 1.0) if apart > 0.0 else 0.0
-    x, dual = (one + on * (one - other) for one, other in zip(_place(found[last]), _place(found[first]), strict=True))
-    return x, dual
+    here, before = found[last], found[first]
+    return here.x + on * (here.x - before.x), here.dual + on * (here.dual - before.dual)
 
 
-def _moved_along(near: SolutionPath, k: int, found: dict[int, Solution]) -> tuple[Vector, Vector | None]:
+def _moved_along(near: SolutionPath, k: int, found: dict[int, Solution]) -> tuple[Vector, Vector]:
     """Where `near` is for the k-th alpha, moved by as much as what was found last is apart from it there."""
     last, there = next(reversed(found), None), near.solutions[k]
     if last is None:
@@ -118,10 +118,6 @@ def _moved_along(near: SolutionPath, k: int, found: dict[int, Solution]) -> tupl
     other = near.solutions[last]
     same_rows = there.dual.size == found[last].dual.size
     return there.x + (found[last].x - other.x), there.dual + (found[last].dual - other.dual) if same_rows else found[last].dual
-
-
-def _place(solution: Solution) -> tuple[Vector, Vector]:
-    return solution.x, solution.dual
 
 
 def grid(problem: Problem, alphas: int | ArrayLike) -> Vector:

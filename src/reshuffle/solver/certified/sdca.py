@@ -40,14 +40,12 @@ def sdca(problem: Problem, progress: Progress, squares: Vector, x: Vector, dual:
         aim = progress.aim
         if visits.over:
             state = DualState(dual, np.zeros(problem.n))
-        share, visit = visits.next(1.0 if visits.in_blocks else pace.enough(aim))
+        share, visit = visits.next(pace.enough(aim) if problem.rows.bounds is None else 1.0)
         problem.rows.sdca_epoch(visit, problem.labels, problem.sample_weight, squares, step, x, state)
         pace.went_on(share)
         if visits.over:
             pace.passed(*visits.rest(state.gains))
             del state, visit  # rows on disk leave little memory for vectors of all of them while f is looked at
-            if problem.fit_intercept:
-                x[-1] -= intercept_pull * float(problem.sample_weight @ dual)
         hopeless = pace.hopeless(aim, patience)
         if hopeless or not visits.over or pace.expected <= aim or progress.at_last:
             if progress.offer(x, None, dual, pull=-problem.alpha * x[: problem.d]) or hopeless:
@@ -55,6 +53,8 @@ def sdca(problem: Problem, progress: Progress, squares: Vector, x: Vector, dual:
             pace.looked(progress.gap)
         else:
             progress.passed()
+        if problem.fit_intercept and visits.over:
+            x[-1] -= intercept_pull * float(problem.sample_weight @ dual)
 
 
 class Visits:
@@ -64,7 +64,6 @@ class Visits:
 
     def __init__(self, problem: Problem, seed: int) -> None:
         n, bounds = problem.n, problem.rows.bounds
-        self.in_blocks = bounds is not None
         self._bounds = np.array([0, n]) if bounds is None else bounds
         self._seed, self._epoch, self._place, self._gained = seed, 0, 0, math.inf
         self._rests, self._left = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=np.uint8)  # passes, and how many are left of them
@@ -94,7 +93,8 @@ class Visits:
         return visited / gains.size, self._gained / gains.size
 
 
-# Loops without branches, which run in vectors: in one, they take ten times as long, as nothing could guess their branches.
+# Loops without branches, which run in vectors; with the branches that one would write first, which nothing could guess, this takes
+# 3 times as long (`benchmarks/kernels.py`).
 
 
 @jit(fastmath={"reassoc", "nsz"})

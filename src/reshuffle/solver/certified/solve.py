@@ -98,13 +98,15 @@ def _warm_start(problem: Problem, progress: Progress, x: Vector, dual: Vector | 
     """Looks at x with dual values. Where dual passes would come first, and some are known, they lead to an x of their own, which is
     where those passes would go on.
     """
-    if dual is None or dual.size != problem.n or not _dual_passes(problem):
-        z = problem.margins(x)
-        progress.offer(x, problem.objective_at(z, x), problem.duals(z))
-        return
-    progress.bound_by(dual)
-    x[: problem.d] = progress.pull / -problem.alpha
-    progress.offer(x, None, None)
+    passes = _dual_passes(problem)
+    if dual is not None and dual.size == problem.n and (passes or problem.smoothness is None):  # else slopes at x tell as much
+        progress.bound_by(dual)
+        if passes:
+            x[: problem.d] = progress.pull / -problem.alpha
+            progress.offer(x, None, None)
+            return
+    z = problem.margins(x)
+    progress.offer(x, problem.objective_at(z, x), problem.duals(z))
 
 
 def _patience(problem: Problem, squares: Vector) -> float:
@@ -137,8 +139,9 @@ def _dual_start(problem: Problem, progress: Progress, squares: Vector, warm: boo
 
 def baseline(problem: Problem) -> Baseline:
     """The intercept that is best alone, if there is one."""
-    sorting = problem.loss.task != "classification" and not problem.fit_intercept  # which would be for nothing
-    alone = problem.samples if sorting else problem.samples.by_label()
+    alone = problem.samples
+    if problem.fit_intercept or problem.loss.task == "classification":  # else to sort labels would be for nothing
+        alone = alone.by_label()
     zero = alone.total(alone.zeros(), alone.zeros(), 0.0) / problem.n
     if not problem.fit_intercept:
         return Baseline(0.0, zero, _ROUNDED * zero + TINY)
