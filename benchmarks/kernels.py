@@ -9,6 +9,8 @@ listed_over_as_they_lie   A x over a list of all rows, in their order, over A x 
 unasked_over_asked        an epoch of Algorithm 1 in a random order that does not ask for rows ahead
 asked_over_unasked        a pass of SDCA that asks for rows ahead, over rows that stay in the cache of a core
 branches_over_vectors     putting rows of a dual pass to rest and listing the others by a loop with branches
+one_by_one_over_vectors   a function of every sample, called for one at a time, over its loop in vectors: of losses, by name
+library_over_series       the logistic loss of every sample by the C library's exp and log, over series that run in vectors
 within_over_apart         an epoch over dense rows whose loops stand in the kernel that calls the loss
 layout                    a product of the ordered matrix with U and R stored the other way: apart for sparse rows, side by side for
                           dense ones
@@ -25,6 +27,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numba
@@ -32,8 +35,8 @@ import numpy as np
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from reshuffle.losses import get_loss
-from reshuffle.losses.base import compiled
+from reshuffle.losses import get_loss, loops
+from reshuffle.losses.base import compiled, compiled_over
 from reshuffle.rows import in_memory, kernels
 from reshuffle.solver.certified.sdca import awake, rest
 
@@ -147,7 +150,32 @@ def rest_with_branches(gains: Any, below: float, longest: int, rests: Any, left:
     return count
 
 
+@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+def one_by_one(function: Any, z: Any, labels: Any, out: Any) -> None:
+    for i in range(z.size):
+        out[i] = function(z[i], labels[i], 0.0)
+
+
+@numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})  # type: ignore[untyped-decorator]
+def logistic_by_library(z: Any, labels: Any, out: Any) -> None:
+    for i in range(z.size):
+        margin = labels[i] * z[i]
+        out[i] = np.log1p(np.exp(-abs(margin))) + max(-margin, 0.0)
+
+
 # --- what is measured
+
+
+def losses_of_samples() -> dict[str, Any]:
+    rng, found = np.random.default_rng(0), {}
+    z, out = 3.0 * rng.standard_normal(30_000), np.empty(30_000)
+    y = np.where(rng.random(z.size) < 0.5, -1.0, 1.0)
+    for name in ("logistic", "squared_hinge"):
+        one, many = compiled(get_loss(name), "value"), compiled_over(get_loss(name), "value")
+        found[name] = over(partial(one_by_one, one, z, y, out), partial(loops.apply_loss, many, z, y, 0.0, out))
+    series = compiled_over(get_loss("logistic"), "value")
+    by_library = over(lambda: logistic_by_library(z, y, out), lambda: loops.apply_loss(series, z, y, 0.0, out))
+    return {"one_by_one_over_vectors": found, "library_over_series": by_library}
 
 
 def dual_passes() -> dict[str, float]:
@@ -235,6 +263,7 @@ def main() -> None:
         report = {
             **{name: one_sparse(generated(*shape)) for name, shape in SPARSE.items()},
             **{name: one_dense(*shape) for name, shape in DENSE.items()},
+            "losses": losses_of_samples(),
             "dual passes": dual_passes(),
         }
     print(json.dumps({**report, "cores": os.cpu_count()}, indent=1))

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from reshuffle import losses
-from reshuffle.losses import LOSSES, get_loss
-from reshuffle.losses.base import _substitute, compiled
+from reshuffle.losses import LOSSES, get_loss, loops
+from reshuffle.losses.base import _as_c_function, _substitute, compiled, compiled_over
+from reshuffle.losses.elementary import exp_below, log1p_share, log_share
 
 
 def smoothed_hinge(margin, gamma):
@@ -139,11 +140,15 @@ def test_what_is_not_a_loss_is_refused(text, complaint):
     assert complaint in str(error.value)
 
 
+def without_formula(loss, function):
+    return _as_c_function(_substitute(function, compiled(loss, "derivative")), False)
+
+
 @pytest.mark.parametrize("name", DEFINITIONS)
 @pytest.mark.parametrize("y", [-1.0, 1.0])
 def test_the_prox_is_the_least_point_with_and_without_the_formula(name, y):
     loss, f = get_loss(name), DEFINITIONS[name]
-    prox, search = compiled(loss, "prox"), _substitute("prox", compiled(loss, "derivative"))
+    prox, search = compiled(loss, "prox"), without_formula(loss, "prox")
     for step in (1e-6, 0.3, 1.0, 40.0, 1e7):
         for p in (-50.0, -1.3, 0.0, 0.4, 1.0, 7.0):
             z = p
@@ -160,8 +165,98 @@ def test_the_prox_is_the_least_point_with_and_without_the_formula(name, y):
 @pytest.mark.parametrize("y", [-1.0, 1.0])
 def test_the_curvature_is_the_slope_of_the_derivative_with_and_without_the_formula(name, y):
     loss = get_loss(name)
-    curvature, slope = compiled(loss, "curvature"), _substitute("curvature", compiled(loss, "derivative"))
+    curvature, slope = compiled(loss, "curvature"), without_formula(loss, "curvature")
     for z in (-30.0, -2.03, -0.4, 0.11, 0.73, 2.9, 30.0):
         expected = (loss.derivative(z + 1e-6, y, loss.parameter) - loss.derivative(z - 1e-6, y, loss.parameter)) / 2e-6
         assert curvature(z, y, loss.parameter) == pytest.approx(expected, abs=1e-6)
         assert slope(z, y, loss.parameter) == pytest.approx(expected, abs=1e-6)
+
+
+# --- loops over vectors
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_vectors_get_what_single_samples_get(name):
+    loss, rng = get_loss(name), np.random.default_rng(0)
+    for size in (0, 1, 255, 256, 257, 1000):
+        z, y = 3.0 * rng.standard_normal(2 * size)[::2], np.where(rng.random(size) < 0.5, -1.0, 1.0)  # every other number
+        y.setflags(write=False)  # as labels that are mapped from a file
+        for function in ("value", "derivative", "conjugate") + (("curvature",) if loss.smoothness is not None else ()):
+            low, high = np.clip(loss.dual_domain, -3.0, 3.0)
+            inside = np.clip(z, low, high) * (y if loss.task == "classification" else 1.0)
+            given, found = inside if function == "conjugate" else z, np.full(size, np.nan)
+            loops.apply_loss(compiled_over(loss, function), given, y, loss.parameter, found)
+            expected = [getattr(loss, function)(a, b, loss.parameter) for a, b in zip(given, y, strict=True)]
+            np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
+
+
+def test_a_loss_of_ones_own_has_loops_too():
+    class Cube(losses.Loss):
+        name = "cube"
+        task = "regression"
+
+        @staticmethod
+        def value(z, y, parameter):
+            return abs(z - y) ** 3 / 3.0
+
+        @staticmethod
+        def derivative(z, y, parameter):
+            if z > y:
+                return (z - y) ** 2
+            return -((z - y) ** 2)
+
+    z, y, found = np.linspace(-2.0, 2.0, 9), np.full(9, 0.5), np.empty(9)
+    for function, expected in (("value", abs(z - y) ** 3 / 3), ("derivative", abs(z - y) * (z - y)), ("curvature", 2 * abs(z - y))):
+        loops.apply_loss(compiled_over(Cube(), function), z, y, 0.0, found)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-4 if function == "curvature" else 0.0)
+
+
+class Series(losses.Loss):
+    """exp and log as they are compiled, in the place of functions of a loss."""
+
+    name = "series"
+    task = "regression"
+
+    @staticmethod
+    def value(z, y, parameter):
+        return exp_below(z)
+
+    @staticmethod
+    def derivative(z, y, parameter):
+        return log1p_share(z)
+
+    @staticmethod
+    def conjugate(u, y, parameter):
+        return log_share(u)
+
+
+def test_series_are_right_to_two_units_in_the_last_place():
+    rng = np.random.default_rng(0)
+    shares = np.concatenate([rng.random(10_000), np.logspace(-299, 0, 5_000), 1.0 - np.logspace(-16, 0, 5_000)[:-1], [1.0]])
+    small = np.concatenate([[0.0], np.logspace(-320, 0, 5_000)])
+    exact = np.longdouble
+    for function, at, right in (
+        ("value", np.concatenate([700.0 * shares, small]), lambda x: np.exp(-exact(x))),
+        ("derivative", np.concatenate([shares, small]), lambda x: np.log1p(exact(x))),
+        ("conjugate", shares, lambda x: np.log(exact(x))),
+    ):
+        found, expected = np.empty(at.size), right(at)
+        loops.apply_loss(compiled_over(Series(), function), at, at, 0.0, found)
+        assert (abs(found - expected) <= 2.0 * np.spacing(abs(expected).astype(np.float64))).all(), function
+        mine = [getattr(Series, function)(x, 0.0, 0.0) for x in at[::97]]
+        np.testing.assert_allclose(found[::97], mine, rtol=1e-15, atol=1e-320)
+
+
+def test_series_end_where_numbers_do():
+    found, ends = np.empty(4), np.array([np.nan, np.inf, 1e308, 708.0])
+    loops.apply_loss(compiled_over(Series(), "value"), ends, ends, 0.0, found)
+    np.testing.assert_allclose(found, [np.nan] + [np.exp(-708.0)] * 3, rtol=1e-15)
+    loss, z = get_loss("logistic"), np.array([np.nan, np.inf, -np.inf, 1e308, -1e308, 0.0])
+    values, slopes = np.empty(6), np.empty(6)
+    for function, out in (("value", values), ("derivative", slopes)):
+        loops.apply_loss(compiled_over(loss, function), z, np.ones(6), 0.0, out)
+    np.testing.assert_allclose(values, [np.nan, 0.0, np.inf, 0.0, 1e308, np.log(2.0)], atol=1e-307)
+    np.testing.assert_allclose(slopes, [np.nan, 0.0, -1.0, 0.0, -1.0, -0.5], atol=1e-307)
+    u, entropy = np.array([0.0, -1.0, np.nan]), np.empty(3)
+    loops.apply_loss(compiled_over(loss, "conjugate"), u, np.ones(3), 0.0, entropy)
+    np.testing.assert_array_equal(entropy[:2], 0.0)

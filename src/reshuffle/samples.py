@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from reshuffle.losses import Loss, loops
-from reshuffle.losses.base import compiled
+from reshuffle.losses.base import compiled_over
 from reshuffle.losses.parts import in_parts
 from reshuffle.orders.streams import Stream, permutation
 from reshuffle.vectors import Vector, balance, balance_signs
@@ -75,13 +75,13 @@ class Samples:
 
     def apply(self, function: str, arguments: Vector) -> Vector:
         """A function of the loss, of every sample, without its weight."""
-        labels, out, of_loss = self.labels, np.empty(self.labels.size), compiled(self.loss, function)
+        labels, out, of_loss = self.labels, np.empty(self.labels.size), compiled_over(self.loss, function)
         self.in_parts(lambda part: loops.apply_loss(of_loss, arguments[part], labels[part], self.loss.parameter, out[part]))
         return out
 
     def total(self, z: Vector, move: Vector, length: float) -> float:
         """The weighted sum of losses at z + length move."""
-        value, y, w = (compiled(self.loss, "value"), self.loss.parameter), self.labels, self.weights
+        value, y, w = (compiled_over(self.loss, "value"), self.loss.parameter), self.labels, self.weights
         return float(sum(self.in_parts(lambda part: loops.total_loss(*value, y[part], w[part], z[part], move[part], length))))
 
     def models(self, z: Vector, care: float) -> tuple[Vector, Vector]:
@@ -89,7 +89,7 @@ class Samples:
         a way down without end; `care` (0 to 1) bends the model up towards the parabola that has its least point at the label.
         """
         slopes, curvatures = np.empty(z.size), np.empty(z.size)
-        of_loss = compiled(self.loss, "derivative"), compiled(self.loss, "curvature"), self.loss.parameter
+        of_loss = compiled_over(self.loss, "derivative"), compiled_over(self.loss, "curvature"), self.loss.parameter
         y, w = self.labels, self.weights
         self.in_parts(lambda part: loops.models(*of_loss, y[part], w[part], z[part], care, slopes[part], curvatures[part]))
         return slopes, curvatures
@@ -124,7 +124,7 @@ class Samples:
 
     def _conjugates(self, part: slice) -> tuple[Any, ...]:
         """What compiled loops over conjugates begin with."""
-        conjugate, parameter = compiled(self.loss, "conjugate"), self.loss.parameter
+        conjugate, parameter = compiled_over(self.loss, "conjugate"), self.loss.parameter
         return conjugate, parameter, self.labels[part], self.weights[part], *self.dual_domain
 
     def balance_signs(self, u: Vector) -> bool:

@@ -1,9 +1,10 @@
-"""What every loss has: its theory, and three scalar functions that get compiled."""
+"""What every loss has: its theory, and functions of one sample that get compiled, as they are and as loops over many."""
 
 import sys
 from dataclasses import dataclass, fields
 from functools import cache
 from math import inf
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 Task = Literal["classification", "regression", "any"]
@@ -90,6 +91,16 @@ def compiled(loss: Loss, function: str) -> Any:
     """A function of a loss as a C function that kernels call through a pointer: one kernel serves every loss, and both are kept
     on disk between processes.
     """
+    return _as_c_function(*_plain(loss, function))
+
+
+def compiled_over(loss: Loss, function: str) -> Any:
+    """The same of vectors, f(z, y, parameter, out): the loop is inside, where it knows the loss, and so runs in vectors."""
+    return _over_vectors(*_plain(loss, function))
+
+
+def _plain(loss: Loss, function: str) -> tuple[Any, bool]:
+    """The function in Python, and whether it can be found again in another process."""
     plain, own = getattr(loss, function), getattr(Loss, function)
     if plain is not own:
         asked = plain.__code__.co_varnames[: plain.__code__.co_argcount], own.__code__.co_varnames[: own.__code__.co_argcount]
@@ -97,31 +108,64 @@ def compiled(loss: Loss, function: str) -> Any:
             raise TypeError(
                 f"{function} of the loss {loss.name!r} takes {', '.join(asked[0])}; it is called with {', '.join(asked[1])}"
             )
-        return _as_c_function(plain)
+        return plain, plain.__module__ in sys.modules
     if function in _SUBSTITUTES:
-        return _substitute(function, compiled(loss, "derivative"))
+        return _substitute(function, compiled(loss, "derivative")), False
     raise TypeError(f"the loss {loss.name!r} must implement {function}(z, y, parameter)")
 
 
 @cache
-def _as_c_function(plain: Any) -> Any:
-    try:
-        return _c_function(plain, cache=plain.__module__ in sys.modules)  # else what is cached could not be found again
-    except RuntimeError:  # numba found no folder to cache in
-        return _c_function(plain)
+def _as_c_function(plain: Any, lasting: bool) -> Any:
+    from numba import float64
+
+    return _c_function(plain, float64(*[float64] * plain.__code__.co_argcount), lasting)
+
+
+@cache
+def _over_vectors(plain: Any, lasting: bool) -> Any:
+    from numba import float64, void
+    from numba.extending import register_jitable
+
+    vector = float64[::1]
+    loop = _loop(register_jitable(inline="always")(plain), _stamp())
+    # Machine code of loops lies beside this file, and is told apart by the name of what they call: for losses from elsewhere, that
+    # could be another one by the next time.
+    return _c_function(loop, void(vector, vector, float64, vector), lasting and plain.__module__.startswith(__package__ + "."))
+
+
+def _loop(plain: Any, stamp: int) -> Any:
+    def over(z: Any, y: Any, parameter: float, out: Any) -> None:
+        stamp  # noqa: B018 part of what numba finds machine code by
+        for i in range(z.size):
+            out[i] = plain(z[i], y[i], parameter)
+
+    return over
+
+
+@cache
+def _stamp() -> int:
+    """Changes whenever a file of this package does."""
+    return max(file.stat().st_mtime_ns for file in Path(__file__).parent.glob("*.py"))
+
+
+def _c_function(plain: Any, signature: Any, lasting: bool) -> Any:
+    from numba import cfunc
+
+    from reshuffle._compiled import CFunction
+
+    # A division by zero is infinite and no exception, which nobody could catch: to look for it keeps loops from running in vectors.
+    options: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
+    if lasting:
+        try:
+            return CFunction(cfunc(signature, cache=True, **options)(plain))
+        except RuntimeError:  # numba found no folder to cache in
+            pass
+    return CFunction(cfunc(signature, **options)(plain))
 
 
 @cache
 def _substitute(function: str, derivative: Any) -> Any:
-    return _c_function(_SUBSTITUTES[function](derivative.function))
-
-
-def _c_function(plain: Any, **options: bool) -> Any:
-    from numba import cfunc, float64
-
-    from reshuffle._compiled import CFunction
-
-    return CFunction(cfunc(float64(*[float64] * plain.__code__.co_argcount), **options)(plain))
+    return _SUBSTITUTES[function](derivative.function)
 
 
 def _slope(derivative: Any) -> Any:

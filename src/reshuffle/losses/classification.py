@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from reshuffle.losses.base import Loss, Task
+from reshuffle.losses.elementary import exp_below, log1p_share, log_share
 
 
 @dataclass(frozen=True)
@@ -20,26 +21,25 @@ class Logistic(Loss):
     @staticmethod
     def value(z: float, y: float, parameter: float) -> float:
         margin = y * z
-        return math.log1p(math.exp(-margin)) if margin > 0.0 else math.log1p(math.exp(margin)) - margin
+        return log1p_share(exp_below(abs(margin))) + max(-margin, 0.0)
 
     @staticmethod
     def derivative(z: float, y: float, parameter: float) -> float:
         margin = y * z
-        if margin > 0.0:
-            small = math.exp(-margin)
-            return -y * small / (1.0 + small)
-        return -y / (1.0 + math.exp(margin))
+        small = exp_below(abs(margin))
+        return -y * (small if margin > 0.0 else 1.0) / (1.0 + small)
 
     @staticmethod
     def conjugate(u: float, y: float, parameter: float) -> float:
         a = min(max(-u * y, 0.0), 1.0)
-        entropy = a * math.log(a) if a > 0.0 else 0.0
-        return entropy + ((1.0 - a) * math.log1p(-a) if a < 1.0 else 0.0)
+        rest = 1.0 - a
+        lost = (1.0 - rest) - a  # of 1 - a, to rounding
+        return a * log_share(a) + rest * log_share(rest) + lost
 
     @staticmethod
     def curvature(z: float, y: float, parameter: float) -> float:
-        small = math.exp(-abs(z))
-        return small / (1.0 + small) ** 2
+        small = exp_below(abs(z))
+        return small / ((1.0 + small) * (1.0 + small))
 
     @staticmethod
     def prox(p: float, y: float, step: float, parameter: float, near: float) -> float:

@@ -1,6 +1,7 @@
 """Compiled loops over samples: a loss applied to every margin, summed, or modelled by a parabola at each.
 
-Functions of a loss come in as C functions (see `losses.base.compiled`), so that one compiled loop serves all losses.
+Functions of a loss come in as C functions, so that one compiled loop serves all losses: of some hundred samples at once
+(`losses.base.compiled_over`), which are copied to where the processor has them at hand, or of one (`compiled`).
 """
 
 from typing import Any
@@ -9,35 +10,57 @@ import numpy as np
 
 from reshuffle._compiled import jit
 
+_MANY = 256  # samples at once
+_SLACK = 1e-12  # rounding must not make a feasible dual point infeasible
+_SUMS = {"reassoc", "nsz", "contract"}  # sums may be added up in any order
+
 
 @jit()
 def apply_loss(function: Any, z: Any, labels: Any, parameter: float, out: Any) -> None:
-    for i in range(z.size):
-        out[i] = function(z[i], labels[i], parameter)
+    at, y, found = np.empty(_MANY), np.empty(_MANY), np.empty(_MANY)
+    for begin in range(0, z.size, _MANY):
+        many = min(_MANY, z.size - begin)
+        for i in range(many):
+            at[i], y[i] = z[begin + i], labels[begin + i]
+        function(at[:many], y[:many], parameter, found[:many])
+        for i in range(many):
+            out[begin + i] = found[i]
 
 
-@jit()
+@jit(fastmath=_SUMS)
 def total_loss(value: Any, parameter: float, labels: Any, weights: Any, z: Any, move: Any, length: float) -> float:
     """The sum of w_i l(z_i + length move_i, y_i)."""
+    at, y, losses = np.empty(_MANY), np.empty(_MANY), np.empty(_MANY)
     total = 0.0
-    for i in range(z.size):
-        total += weights[i] * value(z[i] + length * move[i], labels[i], parameter)
+    for begin in range(0, z.size, _MANY):
+        many = min(_MANY, z.size - begin)
+        for i in range(many):
+            at[i], y[i] = z[begin + i] + length * move[begin + i], labels[begin + i]
+        value(at[:many], y[:many], parameter, losses[:many])
+        for i in range(many):
+            total += weights[begin + i] * losses[i]
     return total
 
 
-@jit()
+@jit(fastmath=_SUMS)
 def total_conjugate(
     conjugate: Any, parameter: float, labels: Any, weights: Any, low: float, high: float, of_margins: bool, u: Any, share: float
 ) -> float:
     """The sum of w_i l*(share u_i, y_i); infinite where one lies outside its domain, low to high: of u or, of_margins, of u y."""
-    slack = 1e-12  # rounding must not make a feasible dual point infeasible
+    inside, y, values = np.empty(_MANY), np.empty(_MANY), np.empty(_MANY)
     total = 0.0
-    for i in range(u.size):
-        sign = labels[i] if of_margins else 1.0
-        v = sign * share * u[i]
-        if not low - slack <= v <= high + slack:
+    for begin in range(0, u.size, _MANY):
+        many, outside = min(_MANY, u.size - begin), 0
+        for i in range(many):
+            sign = labels[begin + i] if of_margins else 1.0
+            v = sign * share * u[begin + i]
+            outside += not low - _SLACK <= v <= high + _SLACK
+            inside[i], y[i] = sign * min(max(v, low), high), labels[begin + i]
+        if outside > 0:
             return np.inf
-        total += weights[i] * conjugate(sign * min(max(v, low), high), labels[i], parameter)
+        conjugate(inside[:many], y[:many], parameter, values[:many])
+        for i in range(many):
+            total += weights[begin + i] * values[i]
     return total
 
 
@@ -49,7 +72,7 @@ def clip_duals(low: float, high: float, of_margins: bool, labels: Any, u: Any, o
         out[i] = min(max(u[i], below), above)
 
 
-@jit()
+@jit(fastmath=_SUMS)
 def sums_for_rounding(
     conjugate: Any,
     parameter: float,
@@ -65,20 +88,26 @@ def sums_for_rounding(
     """What `duality.rounding` asks for, with far_i = reach lengths_i + |y_i| + |parameter|: the weighted sums of far, of its
     square, of |l*(u)| + |u| (2 |y| + |parameter|), of |u| and of |u| lengths, and the largest far.
     """
-    slack, most = 1e-12, 0.0
-    of_far = of_squares = of_conjugates = of_duals = of_rows = 0.0
-    for i in range(u.size):
-        sign, weight, label, dual = labels[i] if of_margins else 1.0, weights[i], abs(labels[i]), abs(u[i])
-        far, v = reach * lengths[i] + label + abs(parameter), sign * u[i]
-        value = np.inf
-        if low - slack <= v <= high + slack:
-            value = abs(conjugate(sign * min(max(v, low), high), labels[i], parameter))
-        of_far += weight * far
-        of_squares += weight * far * far
-        of_conjugates += weight * (value + dual * (2.0 * label + abs(parameter)))
-        of_duals += weight * dual
-        of_rows += weight * dual * lengths[i]
-        most = max(most, far)
+    inside, y, values = np.empty(_MANY), np.empty(_MANY), np.empty(_MANY)
+    most = of_far = of_squares = of_conjugates = of_duals = of_rows = 0.0
+    for begin in range(0, u.size, _MANY):
+        many, outside = min(_MANY, u.size - begin), 0
+        for i in range(many):
+            sign = labels[begin + i] if of_margins else 1.0
+            v = sign * u[begin + i]
+            outside += not low - _SLACK <= v <= high + _SLACK
+            inside[i], y[i] = sign * min(max(v, low), high), labels[begin + i]
+        conjugate(inside[:many], y[:many], parameter, values[:many])
+        of_conjugates += np.inf if outside > 0 else 0.0
+        for i in range(many):
+            weight, label, dual, length = weights[begin + i], abs(y[i]), abs(u[begin + i]), lengths[begin + i]
+            far = reach * length + label + abs(parameter)
+            of_far += weight * far
+            of_squares += weight * far * far
+            of_conjugates += weight * (abs(values[i]) + dual * (2.0 * label + abs(parameter)))
+            of_duals += weight * dual
+            of_rows += weight * dual * length
+            most = max(most, far)
     return of_far, of_squares, of_conjugates, of_duals, of_rows, most
 
 
@@ -93,10 +122,17 @@ def models(
     derivative: Any, curvature: Any, parameter: float, labels: Any, weights: Any, z: Any, care: float, slopes: Any, curvatures: Any
 ) -> None:
     """The weighted slope and curvature of each loss at its margin."""
-    for i in range(z.size):
-        slope = derivative(z[i], labels[i], parameter)
-        bend = careful(curvature(z[i], labels[i], parameter), slope, abs(z[i] - labels[i]), care)
-        slopes[i], curvatures[i] = weights[i] * slope, weights[i] * bend
+    at, y, slope, bend = np.empty(_MANY), np.empty(_MANY), np.empty(_MANY), np.empty(_MANY)
+    for begin in range(0, z.size, _MANY):
+        many = min(_MANY, z.size - begin)
+        for i in range(many):
+            at[i], y[i] = z[begin + i], labels[begin + i]
+        derivative(at[:many], y[:many], parameter, slope[:many])
+        curvature(at[:many], y[:many], parameter, bend[:many])
+        for i in range(many):
+            weight = weights[begin + i]
+            slopes[begin + i] = weight * slope[i]
+            curvatures[begin + i] = weight * careful(bend[i], slope[i], abs(at[i] - y[i]), care)
 
 
 @jit()

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.losses import Loss, loops
-from reshuffle.losses.base import compiled
+from reshuffle.losses.base import compiled_over
 from reshuffle.vectors import Vector
 
 Booleans = NDArray[np.bool_]
@@ -15,7 +15,7 @@ Booleans = NDArray[np.bool_]
 
 def slopes_for(loss: Loss, labels: Vector) -> Callable[[Vector], Vector]:
     """z -> l'(z_i, y_i) of these labels."""
-    derivative: Any = compiled(loss, "derivative")
+    derivative: Any = compiled_over(loss, "derivative")
 
     def slopes(z: Vector) -> Vector:
         out = np.empty(labels.size)
