@@ -9,7 +9,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.orders import SCHEMES, Scheme, make_order, torch_sampler
-from reshuffle.orders.streams import Stream, permutation
+from reshuffle.orders.streams import Stream, fractions, permutation
 
 
 def test_each_permutation_of_four_is_drawn_equally_often():
@@ -100,6 +100,14 @@ def test_every_place_is_equally_likely_for_every_row_of_many():
 def test_streams_of_one_epoch_and_epochs_of_one_stream_differ():
     drawn = [permutation(100, 0, epoch, stream).tolist() for epoch in range(3) for stream in Stream]
     assert all(a != b for k, a in enumerate(drawn) for b in drawn[:k])
+
+
+def test_fractions_below_a_share_are_a_sample_of_it_and_rise_as_keys_do():
+    n = 20_000
+    drawn = fractions(n, 3, 0, Stream.GROWING_BATCH)
+    for share in (0.02, 0.25, 0.9):  # within four standard deviations
+        assert abs((drawn < share).sum() - share * n) < 4.0 * (n * share * (1.0 - share)) ** 0.5
+    np.testing.assert_array_equal(np.argsort(drawn, kind="stable"), permutation(n, 3, 0, Stream.GROWING_BATCH))
 
 
 @pytest.mark.parametrize("bad", [[0, 1, 1], [0, 1, 3], [-1, 0, 1], [0.0, 1.0, 2.0], [0, 1]])

@@ -15,7 +15,7 @@ import numpy as np
 from reshuffle.losses import Loss, loops
 from reshuffle.losses.base import compiled_over
 from reshuffle.losses.parts import in_parts
-from reshuffle.orders.streams import Stream, permutation
+from reshuffle.orders.streams import Stream, fractions
 from reshuffle.vectors import Vector, balance, balance_signs
 
 T = TypeVar("T")
@@ -60,12 +60,9 @@ class Samples:
         """Where a mask is true."""
         return np.flatnonzero(chosen)
 
-    def random_order(self, seed: int, stream: Stream) -> Any:
-        return permutation(self.labels.size, seed, 0, stream)
-
-    def ascending(self, rows: Any) -> Any:
-        """The same rows as they lie."""
-        return np.sort(rows)
+    def fractions(self, seed: int, stream: Stream) -> Any:
+        """See `streams.fractions`."""
+        return fractions(self.labels.size, seed, 0, stream)
 
     # --- losses
 

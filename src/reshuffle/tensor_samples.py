@@ -9,7 +9,7 @@ import torch
 
 from reshuffle.losses.tensors import FORMS, Form
 from reshuffle.orders.streams import Stream, start
-from reshuffle.rows.torch_orders import permutations
+from reshuffle.rows.torch_orders import fractions
 from reshuffle.rows.transfer import tensor_of
 from reshuffle.samples import Samples
 from reshuffle.vectors import Vector
@@ -48,11 +48,8 @@ class TensorSamples(Samples):
         """It waits, to know how many there are."""
         return chosen.nonzero()[:, 0]
 
-    def random_order(self, seed: int, stream: Stream) -> Any:
-        return permutations(len(self.labels), [start(seed, 0, stream)], self.labels.device)[0]
-
-    def ascending(self, rows: Any) -> Any:
-        return rows.sort().values
+    def fractions(self, seed: int, stream: Stream) -> Any:
+        return fractions(len(self.labels), start(seed, 0, stream), self.labels.device)
 
     # --- losses
 

@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.orders.kernels import PART_BITS, sort_by_key
+from reshuffle.orders import kernels
 
 
 class Stream(IntEnum):
@@ -42,8 +42,15 @@ def permutation(n: int, seed: int, epoch: int, stream: Stream = Stream.ORDER) ->
     if n <= 1:
         return np.zeros(n, dtype=np.int64)
     order = np.empty(n, dtype=np.int64)
-    sort_by_key(start(seed, epoch, stream), max(n.bit_length() - PART_BITS, 0), order)
+    kernels.sort_by_key(start(seed, epoch, stream), max(n.bit_length() - kernels.PART_BITS, 0), order)
     return order
+
+
+def fractions(n: int, seed: int, epoch: int, stream: Stream) -> NDArray[np.float64]:
+    """A number between 0 and 1 for each row: those below a share s are a random sample of about s n rows, found without a sort."""
+    out = np.empty(n)
+    kernels.fractions(start(seed, epoch, stream), out)
+    return out
 
 
 def start(seed: int, epoch: int, stream: Stream) -> np.uint64:

@@ -334,14 +334,24 @@ _GOLDEN, _MIX_1, _MIX_2 = (z - (1 << 64) for z in (0x9E3779B97F4A7C15, 0xBF58476
 
 
 def permutations(n: int, begins: Sequence[np.uint64], device: Any) -> Any:
-    """As `streams` defines them, a row each: rows by rising key. Integers of 64 bits wrap in torch as unsigned ones do; only shifts
-    must be told that there is no sign.
+    """As `streams` defines them, a row each: rows by rising key."""
+    return torch.sort(_shifted(_bits(n, begins, device), 1), stable=True).indices
+
+
+def fractions(n: int, begin: np.uint64, device: Any) -> Any:
+    """As `streams` defines them."""
+    return _shifted(_bits(n, [begin], device)[0], 11).double() * 2.0**-53
+
+
+def _bits(n: int, begins: Sequence[np.uint64], device: Any) -> Any:
+    """Random ones, as `orders.kernels` has them. Integers of 64 bits wrap in torch as unsigned ones do; only shifts must be told
+    that there is no sign.
     """
     first = transfer.tensor_of(np.array(begins).view(np.int64)).to(device)
     z = torch.arange(1, n + 1, device=device) * _GOLDEN + first[:, None]
     z = (z ^ _shifted(z, 30)) * _MIX_1
     z = (z ^ _shifted(z, 27)) * _MIX_2
-    return torch.sort(_shifted(z ^ _shifted(z, 31), 1), stable=True).indices
+    return z ^ _shifted(z, 31)
 
 
 def _shifted(z: Any, bits: int) -> Any:

@@ -228,7 +228,7 @@ def sample_by_curvature(samples: Samples, curvatures: Vector, limit: int) -> tup
 
 
 def batch_sizes(n: int, dimension: int, in_blocks: bool = False) -> list[int]:
-    """From a few rows a feature, each some times larger than the last, to all rows."""
+    """About so many rows: from a few a feature, each some times larger than the last, to all rows."""
     sizes, each = [n], tuning.ROWS_A_FEATURE_IN_BLOCKS if in_blocks else tuning.ROWS_A_FEATURE
     smallest = max(tuning.SMALLEST_BATCH, each * min(dimension, tuning.FEW_FEATURES))
     while sizes[-1] // tuning.GROWTH >= smallest:
@@ -249,10 +249,10 @@ def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: 
     """
     n = problem.n
     sizes = batch_sizes(n, problem.dimension, problem.rows.in_blocks) if grow else [n]
-    order = problem.samples.random_order(seed, Stream.GROWING_BATCH) if len(sizes) > 1 else None
+    drawn = problem.samples.fractions(seed, Stream.GROWING_BATCH) if len(sizes) > 1 else None
     limit, smooth = rows_for_hessian(problem), problem.loss.smoothness is not None
     for size in sizes:
-        rows = None if order is None or size == n else problem.samples.ascending(order[:size])
+        rows = None if drawn is None or size == n else problem.samples.places(drawn < size / n)
         losses = Losses(problem, rows) if smooth else Smoothed(problem, rows, width, progress.dual)
         x = on_batch(Batch(problem, rows, losses, limit), progress, x, final=size == n)
 
