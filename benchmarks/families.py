@@ -98,6 +98,20 @@ def word_counts(rng: Random, n: int, d: int) -> Data:
     return X, np.where(subjects < 4, 1.0, -1.0) + 0.6 * rng.standard_normal(n)
 
 
+def images(rng: Random, n: int, d: int) -> Data:
+    """Strokes of grey levels 0 to 255 on an empty square: neighbours go together, the corners are hardly ever touched."""
+    side = int(math.sqrt(d))
+    at = np.arange(side) / (side - 1.0)
+    strokes = np.zeros((n, side, side))
+    for _ in range(4):
+        across, down, thick = rng.normal(0.5, 0.17, (n, 1)), rng.normal(0.5, 0.17, (n, 1)), rng.uniform(0.05, 0.12, (n, 1))
+        strokes += np.exp(-(((at - across) / thick) ** 2))[:, :, None] * np.exp(-(((at - down) / (2.0 * thick)) ** 2))[:, None, :]
+    X = np.floor(255.0 * np.minimum(strokes, 1.0)).reshape(n, -1)
+    X[X < 20.0] = 0.0
+    score = X @ rng.standard_normal(side * side)
+    return sp.csr_array(X), score - np.median(score) + 0.1 * score.std() * rng.standard_normal(n)
+
+
 # --- that decided nothing
 
 

@@ -77,6 +77,7 @@ TUNING: tuple[tuple[families.Family, int, int], ...] = (
     (families.baskets, 6_000, 4_000),
     (families.word_counts, 8_000, 6_000),
     (families.word_counts, 30_000, 2_000),
+    (families.images, 5_000, 400),
 )
 HELD_OUT: tuple[tuple[families.Family, int, int], ...] = (
     (families.sparse_binary, 50_000, 300),

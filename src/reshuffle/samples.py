@@ -81,14 +81,14 @@ class Samples:
         value, y, w = (compiled_over(self.loss, "value"), self.loss.parameter), self.labels, self.weights
         return float(sum(self.in_parts(lambda part: loops.total_loss(*value, y[part], w[part], z[part], move[part], length))))
 
-    def models(self, z: Vector, care: float) -> tuple[Vector, Vector]:
-        """The weighted slope and curvature of each loss at its margin. Where a loss is nearly straight, its curvature promises
-        a way down without end; `care` (0 to 1) bends the model up towards the parabola that has its least point at the label.
+    def models(self, z: Vector, steep: bool) -> tuple[Vector, Vector]:
+        """The weighted slope and curvature of each loss at its margin. Where losses are nearly straight, their curvature
+        promises a way down without end; `steep` models are bent up to the parabola that has its least point at the label.
         """
         slopes, curvatures = np.empty(z.size), np.empty(z.size)
         of_loss = compiled_over(self.loss, "derivative"), compiled_over(self.loss, "curvature"), self.loss.parameter
         y, w = self.labels, self.weights
-        self.in_parts(lambda part: loops.models(*of_loss, y[part], w[part], z[part], care, slopes[part], curvatures[part]))
+        self.in_parts(lambda part: loops.models(*of_loss, y[part], w[part], z[part], steep, slopes[part], curvatures[part]))
         return slopes, curvatures
 
     def unweighted(self, values: Vector) -> Vector:

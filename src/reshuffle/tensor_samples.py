@@ -59,12 +59,11 @@ class TensorSamples(Samples):
     def total(self, z: Any, move: Any, length: float) -> float:
         return float((self.weights * self.apply("value", z + length * move)).sum())
 
-    def models(self, z: Any, care: float) -> tuple[Any, Any]:
+    def models(self, z: Any, steep: bool) -> tuple[Any, Any]:
         slopes, curvatures = self.apply("derivative", z), self.apply("curvature", z)
-        if care > 0.0:  # as `loops.careful` has it
+        if steep:  # as `loops.bent` has it
             off = (z - self.labels).abs()
-            steeper = (slopes.abs() / torch.where(off > 0.0, off, inf) - curvatures).clip(min=0.0)
-            curvatures = curvatures + care * steeper
+            curvatures = torch.maximum(curvatures, slopes.abs() / torch.where(off > 0.0, off, inf))
         return self.weights * slopes, self.weights * curvatures
 
     def unweighted(self, values: Any) -> Any:

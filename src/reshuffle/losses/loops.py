@@ -112,14 +112,14 @@ def sums_for_rounding(
 
 
 @jit()
-def careful(curvature: float, slope: float, off: float, care: float) -> float:
-    """A curvature moved by `care` towards that of the parabola with this slope whose least point is `off` away."""
-    return curvature + care * max(abs(slope) / off - curvature, 0.0) if care > 0.0 and off > 0.0 else curvature
+def bent(curvature: float, slope: float, off: float, steep: bool) -> float:
+    """A curvature or, if `steep`, at least that of the parabola with this slope whose least point is `off` away."""
+    return max(abs(slope) / off, curvature) if steep and off > 0.0 else curvature
 
 
 @jit()
 def models(
-    derivative: Any, curvature: Any, parameter: float, labels: Any, weights: Any, z: Any, care: float, slopes: Any, curvatures: Any
+    derivative: Any, curvature: Any, parameter: float, labels: Any, weights: Any, z: Any, steep: bool, slopes: Any, curvatures: Any
 ) -> None:
     """The weighted slope and curvature of each loss at its margin."""
     at, y, slope, bend = np.empty(_MANY), np.empty(_MANY), np.empty(_MANY), np.empty(_MANY)
@@ -132,11 +132,11 @@ def models(
         for i in range(many):
             weight = weights[begin + i]
             slopes[begin + i] = weight * slope[i]
-            curvatures[begin + i] = weight * careful(bend[i], slope[i], abs(at[i] - y[i]), care)
+            curvatures[begin + i] = weight * bent(bend[i], slope[i], abs(at[i] - y[i]), steep)
 
 
 @jit()
-def smoothed_models(prox: Any, smoothing: Any, z: Any, care: float, slopes: Any, curvatures: Any) -> None:
+def smoothed_models(prox: Any, smoothing: Any, z: Any, steep: bool, slopes: Any, curvatures: Any) -> None:
     """As `models`, of Moreau envelopes: see `newton.Smoothed`."""
     parameter, width, labels, weights, multipliers = smoothing
     h = 1e-6 * width
@@ -144,7 +144,7 @@ def smoothed_models(prox: Any, smoothing: Any, z: Any, care: float, slopes: Any,
         p = z[i] + width * multipliers[i]
         slope = (p - prox(p, labels[i], width, parameter, p)) / width
         rise = prox(p + h, labels[i], width, parameter, p) - prox(p - h, labels[i], width, parameter, p)
-        bend = careful(max(1.0 - rise / (2.0 * h), 0.0) / width, slope, abs(z[i] - labels[i]), care)
+        bend = bent(max(1.0 - rise / (2.0 * h), 0.0) / width, slope, abs(z[i] - labels[i]), steep)
         slopes[i], curvatures[i] = weights[i] * slope, weights[i] * bend
 
 

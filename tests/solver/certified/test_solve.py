@@ -259,9 +259,11 @@ def test_a_sample_by_curvature_is_unbiased_and_keeps_what_bends_most():
     np.testing.assert_array_equal(same, curvatures)
 
 
-def test_batches_grow_by_four_and_end_with_all_rows():
+def test_batches_grow_by_four_or_after_rich_ones_by_eight_and_end_with_all_rows():
     assert batch_sizes(100, 5) == [100]
-    assert batch_sizes(16_000, 10) == [250, 1000, 4000, 16_000]
+    assert batch_sizes(16_000, 40) == [250, 1000, 4000, 16_000]
+    assert batch_sizes(16_000, 10) == [500, 2000, 16_000]
+    assert batch_sizes(512_000, 8) == [250, 1000, 8000, 64_000, 512_000]
     assert batch_sizes(8000, 450) == [2000, 8000]
     assert batch_sizes(16_000, 50, in_blocks=True) == [1000, 4000, 16_000]
 
@@ -344,7 +346,7 @@ def test_a_step_that_takes_long_with_the_diagonal_goes_on_with_a_hessian():
     curvatures, gradient = rng.random(n), rng.standard_normal(d)
     batch = Batch(p, None, Losses(p, None), p.n)
     assert not batch.factored
-    worth = batch._cost
+    worth = batch._worth()
     products = []
     plain = batch.product
     batch.product = lambda c, v: products.append(1) or plain(c, v)
@@ -354,3 +356,35 @@ def test_a_step_that_takes_long_with_the_diagonal_goes_on_with_a_hessian():
     H = X.T @ (curvatures[:, None] * X) / n + 1e-6 * np.eye(d)
     np.testing.assert_allclose(H @ s, -gradient, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(along, X @ s, rtol=1e-6, atol=1e-6 * np.abs(along).max())
+
+
+def test_a_step_that_takes_long_with_the_hessian_of_a_sample_goes_on_with_that_of_more_rows():
+    rng = np.random.default_rng(0)
+    n, d = 4000, 60
+    X = rng.standard_normal((n, d)) * np.logspace(0, -2, d) * (rng.pareto(1.0, (n, 1)) + 0.1)  # of rows that no sample stands for
+    p = rs.Problem(X, np.where(X[:, 0] > 0, 1.0, -1.0), alpha=1e-9)
+    curvatures, gradient = rng.random(n), rng.standard_normal(d)
+    batch = Batch(p, None, Losses(p, None), d)
+    batch.direction(gradient, curvatures, lambda residual, s, share: share < 1e-16)
+    assert batch.factored
+    assert d < batch.limit <= 2 * n
+    before = batch.limit
+    batch.forget()
+    batch.direction(gradient, curvatures, lambda residual, s, share: share < 0.5)  # soon done
+    assert batch.limit == before
+
+
+def test_a_step_that_was_too_long_is_as_long_as_it_should_be_the_next_time():
+    """Where all directions bend alike, exactly so; and full steps take the damping away."""
+    n = 12
+    p = rs.Problem(np.eye(n), np.ones(n), loss="squared", alpha=0.05)
+    batch = Batch(p, None, Losses(p, None), n)
+    gradient, curvatures = np.arange(1.0, n + 1.0), np.ones(n)
+    s, _ = batch.direction(gradient, curvatures, lambda residual, s, share: share < 1e-20)
+    np.testing.assert_allclose(s, -gradient / (1.0 / n + 0.05))
+    batch.damp(0.25, float(gradient @ s), s)
+    shorter, _ = batch.direction(gradient, curvatures, lambda residual, s, share: share < 1e-20)
+    np.testing.assert_allclose(shorter, 0.25 * s)
+    for _ in range(10):
+        batch.damp(1.0, float(gradient @ s), s)
+    assert batch.damping == 0.0

@@ -92,7 +92,7 @@ class JointLosses(Losses):
         self._joint, self.hits = joint, joint.hits[:, chosen]
         self.weights = joint.one.sample_weight[chosen]
 
-    def models(self, z: Vector, care: float) -> tuple[Vector, Vector]:
+    def models(self, z: Vector, steep: bool) -> tuple[Vector, Vector]:
         p = softmax(self._joint.split(z), axis=0)
         return (self.weights * (p - self.hits)).ravel(), (self.weights * p).ravel()
 
@@ -129,11 +129,12 @@ class JointBatch(Batch):
 
     def product(self, curvatures: Vector, p: Vector) -> tuple[Vector, Vector]:
         along = self.margins(p)
-        return along, self.gradient(self.losses.bent(curvatures, along), p)
+        return along, self.gradient(self.losses.bent(curvatures, along), p) + self.damping * p
 
     def preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
-        self._single.factored, weights = self.factored, np.maximum(self.losses.weights, TINY)
-        own = [self._single.preconditioner(weighted * (1.0 - weighted / weights)) for weighted in self._joint.split(curvatures)]
+        single, weights = self._single, np.maximum(self.losses.weights, TINY)
+        single.factored, single.limit, single.damping = self.factored, self.limit, self.damping
+        own = [single.preconditioner(weighted * (1.0 - weighted / weights)) for weighted in self._joint.split(curvatures)]
         return lambda r: np.concatenate([part(one) for part, one in zip(own, self._joint.split(r), strict=True)])
 
 
@@ -193,7 +194,7 @@ def solve_multinomial(
         if x0 is not None:  # which may be good enough
             whole = JointBatch(joint, None, limit)
             here = whole.at(x)
-            progress.offer(x, here.f, whole.losses.duals(whole.losses.models(here.z, 0.0)[0]))
+            progress.offer(x, here.f, whole.losses.duals(whole.losses.models(here.z, False)[0]))
         sizes = batch_sizes(rows.n, rows.dimension, rows.rows.in_blocks) if x0 is None else [rows.n]
         for size in [] if progress.finished else sizes:
             chosen = np.sort(order[:size]) if size < rows.n else None

@@ -1,10 +1,11 @@
 """Subsampled Newton: every row of a batch is represented by the quadratic model of its loss at its own margin, and x moves to where
 the sum of the models is least.
 
-A small random batch comes first; when steps on it gain little, a batch four times larger takes over, and only the last few steps
+A small random batch comes first; when steps on it gain little, a batch some times larger takes over, and only the last few steps
 see all rows. The linear system of a step is solved by conjugate gradients, with few features preconditioned by the Hessian of as
 many rows as cost about as much as a few passes (all of them on sparse data, which leaves one iteration to do), else by its
-diagonal, until that has taken as many iterations as a Hessian costs. It is kept for the next steps on a batch while it will do.
+diagonal. Where that has taken as many iterations as a better preconditioner costs, one is formed. It is kept for the next steps on
+a batch while it will do. Steps that turn out too long are damped, and less so after every full one.
 The models' slopes at the new point are the dual values of the certificate: they make it tight.
 """
 
@@ -35,15 +36,15 @@ _SHORTEST = 1e-10  # of a step: on a shorter one, rounding hides whether f falls
 class Losses:
     """The smooth losses of a batch."""
 
-    exact = True  #: whether `total` sums the losses themselves; then models take care after a step that was too long
+    exact = True  #: whether `total` sums the losses themselves
 
     def __init__(self, problem: Problem, rows: Chosen) -> None:
         self.samples = problem.samples.take(rows)
         self.weights = self.samples.weights
 
-    def models(self, z: Vector, care: float) -> tuple[Vector, Vector]:
+    def models(self, z: Vector, steep: bool) -> tuple[Vector, Vector]:
         """The weighted slope and curvature of each loss at its margin: see `Samples`."""
-        return self.samples.models(z, care)
+        return self.samples.models(z, steep)
 
     def total(self, z: Vector, move: Vector, length: float) -> float:
         """Their weighted sum at z + length move."""
@@ -68,7 +69,7 @@ class Smoothed(Losses):
     smoothing fades out.
     """
 
-    exact = False  # and the smoothing bends every model enough
+    exact = False
 
     def __init__(self, problem: Problem, rows: Chosen, width: float, multipliers: Vector) -> None:
         super().__init__(problem, rows)
@@ -76,10 +77,10 @@ class Smoothed(Losses):
         self._width, self._multipliers = width, multipliers if rows is None else multipliers[rows]
         self._smallest = tuning.SMALLEST_WIDTH * width
 
-    def models(self, z: Vector, care: float) -> tuple[Vector, Vector]:
+    def models(self, z: Vector, steep: bool) -> tuple[Vector, Vector]:
         slopes, curvatures, (_, prox) = np.empty(z.size), np.empty(z.size), self._functions
         self.samples.in_parts(
-            lambda part: loops.smoothed_models(prox, self._smoothing(part), z[part], care, slopes[part], curvatures[part])
+            lambda part: loops.smoothed_models(prox, self._smoothing(part), z[part], steep, slopes[part], curvatures[part])
         )
         return slopes, curvatures
 
@@ -90,7 +91,7 @@ class Smoothed(Losses):
         return float(sum(parts))
 
     def settle(self, z: Vector) -> bool:
-        self._multipliers = self.duals(self.models(z, 0.0)[0])
+        self._multipliers = self.duals(self.models(z, False)[0])
         self._width = max(tuning.SHRINK * self._width, self._smallest)
         return True
 
@@ -113,12 +114,13 @@ class Batch:
     """
 
     def __init__(self, problem: Problem, rows: Chosen, losses: Losses, limit: int) -> None:
-        self.problem, self.rows, self.losses, self._limit = problem, rows, losses, limit
+        self.problem, self.rows, self.losses, self.limit = problem, rows, losses, limit
         self._held: Callable[[Vector], Vector] | None = None
         self.factored = problem.dimension <= few_features(problem)  #: whether a Hessian preconditions, and not its diagonal
         self.size = len(losses.weights)
         self.alpha = np.full(problem.dimension, problem.alpha)
         self.alpha[problem.d :] = 0.0
+        self.damping = 0.0
 
     def at(self, x: Vector) -> Point:
         z = self.margins(x)
@@ -131,24 +133,26 @@ class Batch:
         return self.problem.rows.transposed(slopes, self.rows) / self.size + self.alpha * x
 
     def product(self, curvatures: Vector, p: Vector) -> tuple[Vector, Vector]:
-        """A p, and the Hessian of the models' sum times p."""
+        """A p, and the Hessian of the models' sum, damped, times p."""
         along, product = self.problem.rows.curved_product(curvatures, p, self.rows)
-        return along, product / self.size + self.alpha * p
+        return along, product / self.size + (self.alpha + self.damping) * p
 
     def direction(
         self, gradient: Vector, curvatures: Vector, enough: Callable[[Vector, Vector, float], bool]
     ) -> tuple[Vector, Vector]:
         """Where the models' sum is least, s, and A s: conjugate gradients until enough(residual, s, share) says so."""
         s, along, residual = np.zeros(gradient.size), 0.0 * curvatures, -gradient
-        held, worth = self._held, inf if self.factored or self.problem.dimension > tuning.MOST_FEATURES else self._cost
+        held, worth = self._held, self._worth()
         precondition = held or self._fresh(curvatures)
         towards = precondition(residual)
         p, size = towards, float(dot(residual, towards))
         first = size
         for iteration in range(tuning.CG_ITERATIONS):
-            late = not self.factored and iteration >= worth  # so long has it taken with the diagonal
+            late = iteration >= worth
             if late or (held is not None and iteration == tuning.KEEP_WITHIN):  # that is not few: go on with another
-                self.factored = self.factored or late
+                if late:
+                    self._refine()
+                    worth = iteration + self._worth()
                 held, precondition = None, self._fresh(curvatures)
                 p = precondition(residual)
                 size, first = float(dot(residual, p)), float(dot(gradient, precondition(gradient)))
@@ -169,6 +173,19 @@ class Batch:
             p, size = towards + (new / size) * p, new
         return s, along
 
+    def damp(self, length: float, slope: float, s: Vector) -> None:
+        """After a step that was too long, the next ones are shorter (Levenberg and Marquardt): the Hessian gets as much of the
+        identity as would have made the step as long as it should have been, and after every full step less of it.
+        """
+        if length < 1.0:
+            excess = 1.0 / max(length, tuning.DAMPED_LENGTH) - 1.0
+            self.damping += excess * -slope / max(float(dot(s, s)), TINY)
+            self.forget()
+        else:
+            self.damping *= tuning.DAMPING_FADES
+            if self.damping < tuning.DAMPING_ENDS * self.problem.alpha:
+                self.damping = 0.0
+
     def forget(self) -> None:
         """The preconditioner: losses bend differently where they are now."""
         self._held = None
@@ -178,24 +195,35 @@ class Batch:
         self._held = fresh if self.factored else None  # a diagonal is formed in no time
         return fresh
 
+    def _worth(self) -> float:
+        """Products with the Hessian that take as long as to form and to factorise a better preconditioner; infinite where there is
+        none.
+        """
+        rows, n, d = self.problem.rows, self.problem.n, self.problem.dimension
+        if d > tuning.MOST_FEATURES or (self.factored and self.limit * tuning.SAMPLE_ABOVE >= self.size):
+            return inf
+        share = min((2 if self.factored else 1) * self.limit / n, 1.0)
+        return 0.5 * (self._hessian_cost * share + d**3 / (3.0 * tuning.FACTOR_SPEED * max(rows.entries, 1)))
+
+    def _refine(self) -> None:
+        """The next preconditioner is a better one: a Hessian in place of its diagonal, or that of twice as many rows."""
+        self.limit, self.factored = (2 if self.factored else 1) * self.limit, True
+
     @cached_property
-    def _cost(self) -> float:
-        """Products with the Hessian that take as long as to form and to factorise it, of as many rows as are taken for that."""
-        rows, d = self.problem.rows, self.problem.dimension
-        forming = rows.hessian_cost() * min(self._limit / self.problem.n, 1.0)
-        return 0.5 * (forming + d**3 / (3.0 * tuning.FACTOR_SPEED * max(rows.entries, 1)))
+    def _hessian_cost(self) -> float:
+        return self.problem.rows.hessian_cost()
 
     def preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
         """Nearly the inverse of that Hessian."""
         if not self.factored:
-            diagonal = self.problem.rows.curved_squares(curvatures, self.rows) / self.size + self.alpha
+            diagonal = self.problem.rows.curved_squares(curvatures, self.rows) / self.size + self.alpha + self.damping
             diagonal[diagonal <= 0.0] = 1.0
             return lambda r: r / diagonal
-        chosen, kept = sample_by_curvature(self.problem.samples, curvatures, self._limit)
+        chosen, kept = sample_by_curvature(self.problem.samples, curvatures, self.limit)
         rows = self.rows if chosen is None else chosen if self.rows is None else self.rows[chosen]
         data, ridge = self.problem.rows, 0.0
         H = data.rough_hessian(kept, rows)
-        while (inverse := data.factorised(H, self.size, self.alpha + ridge)) is None:
+        while (inverse := data.factorised(H, self.size, self.alpha + self.damping + ridge)) is None:
             # an intercept without curvature, or a tiny alpha after rounding, may lack a positive pivot
             ridge = max(10.0 * ridge, _PIVOT * (float(H.diagonal().max()) / self.size + self.problem.alpha))
         return inverse
@@ -232,7 +260,8 @@ def batch_sizes(n: int, dimension: int, in_blocks: bool = False) -> list[int]:
     sizes, each = [n], tuning.ROWS_A_FEATURE_IN_BLOCKS if in_blocks else tuning.ROWS_A_FEATURE
     smallest = max(tuning.SMALLEST_BATCH, each * min(dimension, tuning.FEW_FEATURES))
     while sizes[-1] // tuning.GROWTH >= smallest:
-        sizes.append(sizes[-1] // tuning.GROWTH)
+        rich = sizes[-1] // tuning.GROWTH_RICH >= tuning.RICH * dimension
+        sizes.append(sizes[-1] // (tuning.GROWTH_RICH if rich else tuning.GROWTH))
     return sizes[::-1]
 
 
@@ -260,11 +289,11 @@ def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: 
 def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vector:
     """Steps on one batch until `progress` says that it is enough or, if it is not the final one, until they gain little."""
     losses, here = batch.losses, batch.at(x)
-    care, since, rounds = 0.0, 0, 0
+    since, rounds = 0, 0
     for _ in range(10**9 if final else tuning.BATCH_STEPS):
-        slopes, curvatures = losses.models(here.z, care)
-        if care < 1.0 and curvatures.sum() <= _STRAIGHT * abs(slopes).sum():  # straight everywhere
-            slopes, curvatures = losses.models(here.z, 1.0)
+        slopes, curvatures = losses.models(here.z, False)
+        if curvatures.sum() <= _STRAIGHT * abs(slopes).sum():  # straight everywhere
+            slopes, curvatures = losses.models(here.z, True)
         gradient = batch.gradient(slopes, here.x)
 
         def enough(residual: Vector, s: Vector, share: float) -> bool:
@@ -275,8 +304,7 @@ def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vec
         s, along = batch.direction(gradient, curvatures, enough)
         slope = float(dot(gradient, s))
         before, (length, here) = here, _line_search(batch, here, s, along, slope)
-        if losses.exact:
-            care = 1.0 if length < tuning.CARE_BELOW else tuning.CARE_FADES * care if length == 1.0 else care
+        batch.damp(length, slope, s)
         decrease = before.f - here.f
         if progress.small or abs(decrease + 0.5 * slope) > tuning.KEEP_IF * abs(slope):  # small data asks for steps that are exact
             batch.forget()

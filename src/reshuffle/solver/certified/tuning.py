@@ -39,19 +39,21 @@ RATE_PASSES = 3  #: back over which the rate is measured that says how many are 
 
 # --- subsampled Newton
 
-GROWTH = 4  #: times larger is each batch than the one before [1.11, 0.90; 8 problems]
+GROWTH = 4  #: times larger is each batch than the one before
+GROWTH_RICH = 8  #: the same after a batch that is rich
+RICH = 64  #: rows for each feature that a rich batch has: its optimum is near to that of all rows
 SMALLEST_BATCH = 200  #: rows of the first batch at least [1.01, 0.99; 5 problems]
-ROWS_A_FEATURE = 2  #: rows of the first batch for each feature at least [1.28, 0.86; 3 problems]
+ROWS_A_FEATURE = 4  #: rows of the first batch for each feature at least
 ROWS_A_FEATURE_IN_BLOCKS = 16  #: the same where rows are worked with in blocks, on a GPU [1.09, 1.00]
 BATCH_STEPS = 10  #: Newton steps on a batch that is not the last at most [no effect]
 BATCH_DONE = 0.1  #: of what was gained so far: a batch is done when a full step lowers f by less [1.00, 0.97; 6 problems]
-HESSIAN_OPERATIONS = 72.0  #: for each entry of the data, spent on the Hessian that preconditions conjugate gradients [no effect]
+HESSIAN_OPERATIONS = 16.0  #: for each entry of the data, spent on the Hessian that preconditions conjugate gradients
 HESSIAN_OPERATIONS_IN_BLOCKS = 3.0  #: the same where rows are worked with in blocks, on a GPU [1.01, 1.03; all rows: 1.14]
-HESSIAN_ROWS_A_FEATURE = 24  #: rows of that Hessian for each feature at least [no effect]
+HESSIAN_ROWS_A_FEATURE = 8  #: rows of that Hessian for each feature at least
 KEEP_WITHIN = 3  #: iterations of conjugate gradients up to which a Hessian is kept for another step [1.11, 1.00; 9 problems]
 KEEP_STRICTER = 10.0  #: times that residuals count with a Hessian that was kept, which sees less [1.04, 1.02; 5 problems]
 KEEP_IF = 0.1  #: of the slope: f must have fallen as models said to this accuracy for it to be kept [1.01, 1.00; 12 problems]
-SAMPLE_ABOVE = 2  #: times those rows: up to so many are taken as they are, more are sampled by curvature [no effect]
+SAMPLE_ABOVE = 1.25  #: times those rows: up to so many are taken as they are, more are sampled by curvature
 SAMPLE_FLAT = 1e-8  #: of the largest curvature: rows that bend less are left out before that [no effect]
 SAMPLE_ROUNDS = 4  #: times that chances are raised to make up for those above one [no effect]
 CG_ITERATIONS = 300  #: of conjugate gradients in a step at most [0.60, 1.41; 1 problem]
@@ -59,13 +61,11 @@ CG_SHARE = 0.01  #: of the first residual, preconditioned, squared: where they s
 CG_EXACT_WITHIN = 60.0  #: targets: a step to lower f by less is solved as the certificate asks [0.98, 1.00; 1 problem]
 CERTIFICATE_SHARE = 0.1  #: of the target that the residual of such a step may cost the certificate [1.00, 1.24; 2 problems]
 CERTIFY_WITHIN = 30.0  #: targets that quadratic convergence may leave for a bound to be worth its pass [0.92, 1.00; 1 problem]
+DAMPED_LENGTH = 1e-3  #: of a step: after shorter ones the next are damped as after this
+DAMPING_FADES = 0.25  #: what a full step leaves of it
+DAMPING_ENDS = 1e-3  #: of alpha: damping below this is none
 SUFFICIENT = 1e-4  #: of what the slope promises: a step that lowers f by less is too long [no effect]
 BACKTRACK = 0.5  #: of its length that is left of such a step [1.04, -; 6 problems]
-
-# --- models of each loss
-
-CARE_BELOW = 0.5  #: a line search that ends below this length makes models as steep as the label allows [no effect]
-CARE_FADES = 0.25  #: what a full step leaves of that [1.00, 1.05; 1 problem]
 
 # --- Moreau smoothing of kinks
 
