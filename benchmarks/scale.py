@@ -169,9 +169,9 @@ def text(folder: str, memory: str) -> dict[str, float]:
         build_store(store, path)
 
     workers = len(os.sched_getaffinity(0))
-    for piece in svmlight(path, Mark(0), Asked(None, workers)):  # compiles, and reads the file into the cache
+    for piece in svmlight(path, Mark(0), Asked(workers=workers)):  # compiles, and reads the file into the cache
         del piece
-    parse = best(lambda: [None for _ in svmlight(path, Mark(0), Asked(None, workers))], 3)
+    parse = best(lambda: [None for _ in svmlight(path, Mark(0), Asked(workers=workers))], 3)
     return {"parse": parse, "build": best(build, 3)}
 
 

@@ -87,6 +87,7 @@ def test_a_store_holds_what_the_files_held(built):
     np.testing.assert_array_equal(rows.labels, y)
     assert {block.facts.arrays["values"]["dtype"] for block in rows.blocks} == {"<f8"}
     assert rows.labels.dtype == np.int8
+    assert rows.weights is None
     some = np.array([3, 399, 3, 100, 7])
     np.testing.assert_array_equal(rows.take(some).matrix.toarray(), X[some])
     data = rs.load(path)

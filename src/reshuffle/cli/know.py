@@ -115,10 +115,12 @@ def plan(
         check_library(code_for, as_json)
     source = reading.Source(path, target, features, zero_based, strict, memory)
     problem, data, scaling, positive = source.problem(loss, alpha, intercept, scale, device, PASSES_A_PLAN)
+    if code_for is not None:
+        check_library(code_for, weighted=problem.weighted)
     with console.plain_warnings():
         result = reshuffle.plan(problem, eps=eps, tol=tol, permutations=permutations, seed=seed, feature_names=data.feature_names)
     if code_for is not None:
-        print(result.code_for(code_for, source.code(positive)), end="")
+        print(result.code_for(code_for, source.code(positive, result.weighted)), end="")
         return
     console.show(result if as_json else f"scale        {scaling.in_words}\n{result}", as_json, scaling=scaling.choice)
 
