@@ -58,9 +58,7 @@ def constants(
     jobs: Jobs = None,
     cluster: Cluster = None,
     out: Annotated[Path | None, typer.Option(help="Journal of finished permutations; a stopped run goes on from it.")] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A few sweeps and no order: L, bounds for all orders, an estimate.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="One sweep and no order: L, bounds for all orders, an estimate.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """L, Lhat and Ltil of a dataset (or G, Ghat, Gtil and Gbar), and the step size that they allow."""
