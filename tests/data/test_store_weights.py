@@ -1,6 +1,8 @@
 """Weights in stores: those of the files, row by row, in every fit and command as they would be in memory."""
 
 import json
+import os
+import subprocess
 import sys
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.data import build
-from tests.data.test_store import content, opened, small_pieces, sparse  # noqa: F401 the fixture is for all tests here
+from tests.data.test_store import KILLED, ROOT, content, opened, small_pieces, sparse  # noqa: F401 the fixture is for all tests here
 
 N, D = 400, 30
 
@@ -97,6 +99,20 @@ def test_a_store_holds_the_weights_of_every_format(file, rows, tmp_path, monkeyp
         rs.build_store(tmp_path / "parts.store", path, target=names["target"])
     rs.build_store(tmp_path / "parts.store", path, **names)
     assert content(tmp_path / "parts.store") == content(tmp_path / "whole.store")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+def test_a_build_that_was_killed_keeps_the_weights(tmp_path, rows):
+    """In the middle of a file, of the journal, and between."""
+    X, y, w = rows
+    for k, part in enumerate(np.array_split(np.arange(N), 2)):
+        _csv(tmp_path / f"part-{k}.csv", X[part], y[part], w[part])
+    script = KILLED.replace('"part-*"', '"part-*.csv", target="y", weight="w"').replace("(1, 120)", "(1, 12)")  # of fewer blocks
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 5
+    assert content(tmp_path / "killed.store") == content(tmp_path / "whole.store")
+    np.testing.assert_array_equal(rs.open(tmp_path / "killed.store").weights, w)
 
 
 @pytest.mark.parametrize(("factor", "dtype"), [(1.0, "|i1"), (100.0, "<i2"), (0.5, "<f4"), (0.1, "<f8")])
