@@ -167,10 +167,11 @@ def quick(store: str, memory: str) -> dict[str, float]:
     rows.margins(x)
     pair = best(lambda: (rows.margins(x), rows.transposed(u)))
     rs.quick_constants(rows)  # compiles
-    found = rs.quick_constants(rows)
+    with Peak() as peak:
+        found = rs.quick_constants(rows)
     norm = float(svds(rows.csr(), k=1, return_singular_vectors=False, tol=1e-6)[0]) ** 2 / rows.n
     ratios = {"measured": found.full_gradient_constant / norm, "promised": found.hat_bound / norm}
-    return ratios | {"sweeps": found.sweeps, "over_pair": found.seconds / pair, "seconds": found.seconds}
+    return ratios | {"sweeps": found.sweeps, "over_pair": found.seconds / pair, "seconds": found.seconds, "bytes": peak.bytes}
 
 
 def best(work: Callable[[], Any], times: int = 2) -> float:
@@ -323,6 +324,7 @@ def costs(folder: Path, n: int, features: int, entries: int) -> dict[str, float]
         "pair": times["pair"],
         "permutation": times["permutation"],
         "store": held,
+        "quick": measured("quick", str(store), limit)["bytes"],
         "constants": measured("constants", str(store), limit, 1)["bytes"],
         "discrepancy": measured("discrepancy", str(store), limit)["bytes"],
         "fit": measured("fit", str(store), limit)["bytes"],
@@ -333,6 +335,7 @@ PRICED = {  # by what each grows
     "pair": ("entries", "visits"),
     "permutation": ("entries", "rows"),
     "store": ("entries", "rows"),
+    "quick": ("rows", "features"),
     "constants": ("rows", "features", "bucket"),
     "discrepancy": ("rows", "features", "bucket"),
     "fit": ("rows", "features"),

@@ -92,24 +92,24 @@ def test_promises_fail_as_seldom_as_is_said_where_nothing_is_known_of_the_larges
     """
     d, trials = 60, 4000
     H = np.concatenate([[1.0], [2.0], np.full(d - 2, 0.02)])
-    V, rng = np.eye(1, d), np.random.default_rng(0)
-    ritz = _Ritz(V, V * H)
-    failed = 0
+    rng, failed = np.random.default_rng(0), 0
     for _ in range(trials):
-        g = rng.standard_normal((4, d))
-        failed += ritz.at_most(g, g * H, trace=1e9) < 2.0
+        vectors = np.vstack([np.eye(1, d), rng.standard_normal((4, d))])
+        failed += _Ritz(vectors, vectors * H, 1).at_most(trace=1e9) < 2.0
     assert FAILURE_PROBABILITY / 4 < failed / trials <= FAILURE_PROBABILITY + 3 * np.sqrt(FAILURE_PROBABILITY / trials)
 
 
 def test_residuals_border_the_ritz_values():
     """H of two features, and V between its eigenvectors: what is promised is the norm itself, as there is nothing else."""
     H, angle = np.diag([1.0, 3.0]), 0.4
-    V = np.array([[np.sin(angle), np.cos(angle)]])
-    ritz = _Ritz(V, V @ H)
-    assert ritz.residual == pytest.approx(np.linalg.norm(V @ H - ritz.values * V) / ritz.values[0])
-    assert ritz.at_most(np.zeros((4, 2)) + V, (np.zeros((4, 2)) + V) @ H, trace=4.0) < 3.0  # random vectors that are not random
-    g = np.random.default_rng(0).standard_normal((4, 2)) * 1e3
-    assert ritz.at_most(g, g @ H, trace=4.0) == pytest.approx(3.0, rel=1e-12)  # by the trace of what is left
+    v = np.array([np.sin(angle), np.cos(angle)])
+    along = np.tile(v, (5, 1))  # which says nothing of what V misses
+    ritz = _Ritz(along, along @ H, 1)
+    assert ritz.values[0] == pytest.approx(v @ H @ v)
+    assert ritz.residual == pytest.approx(np.linalg.norm(H @ v - (v @ H @ v) * v) / (v @ H @ v))
+    assert ritz.at_most(trace=4.0) < 3.0
+    vectors = np.vstack([v, 1e3 * np.random.default_rng(0).standard_normal((4, 2))])
+    assert _Ritz(vectors, vectors @ H, 1).at_most(trace=4.0) == pytest.approx(3.0, rel=1e-12)  # by the trace of what is left
 
 
 @pytest.mark.parametrize("kind", ["one direction", "heavy rows"])

@@ -59,9 +59,10 @@ def norm_of(problem: Problem, seed: int) -> Norm:
     listed, share = (None, 1.0) if rows.at_hand else _runs(rows, random)
     part, own = (rows, scale) if listed is None else (rows._part(listed), scale[listed])
     exponent, _ = measured(part, own)
-    leading, products = _leading(part, np.ldexp(own, -exponent), random)
+    vectors, products = _leading(part, np.ldexp(own, -exponent), random)
     sweeps = share * (products if rows.at_hand else 1)
-    vectors = np.vstack([leading, random.standard_normal((_RANDOM, rows.dimension))])
+    count = len(vectors)
+    vectors = np.vstack([vectors, random.standard_normal((_RANDOM, rows.dimension))])
     while True:
         sweeps += 1
         needed, squares, products_of, nonzeros = _swept(rows, scale, exponent, vectors)
@@ -71,11 +72,10 @@ def norm_of(problem: Problem, seed: int) -> Norm:
         exponent = needed  # the rows that were looked at are far larger or smaller than the others
     if largest == 0.0:
         return Norm(exponent, squares, nonzeros, 0.0, 0.0, 0.0, sweeps)
-    ritz = _Ritz(leading, products_of[: len(leading)])
-    trace = float(squares.sum())
-    heavy = np.argsort(squares)[-_HEAVIEST:]
+    trace, heavy = float(squares.sum()), np.argsort(squares)[-_HEAVIEST:]
+    ritz = _Ritz(vectors, products_of, count)
+    high = ritz.at_most(trace)
     low = _at_least(rows._part(heavy), np.ldexp(scale[heavy], -exponent), vectors, products_of, trace)
-    high = ritz.at_most(vectors[len(leading) :], products_of[len(leading) :], trace)
     return Norm(exponent, squares, nonzeros, low, max(low, min(high, trace)), ritz.residual, sweeps)
 
 
@@ -140,37 +140,49 @@ def _add_products(part: Any, curvatures: Vector, vectors: Vector, products: Vect
 
 
 def _at_least(heavy: Any, scale: Vector, vectors: Vector, products: Vector, trace: float) -> float:
-    """The norm of the heaviest rows together with the Nyström approximation of the rest."""
-    rest = products - [heavy.curved_product(scale**2, v)[1] for v in vectors]
+    """The norm of the heaviest rows together with the Nyström approximation of the rest, whose products take the place of all."""
+    rest = products
+    for v, product in zip(vectors, rest, strict=True):
+        product -= heavy.curved_product(scale**2, v)[1]
     inside = vectors @ rest.T
     values, turned = np.linalg.eigh(0.5 * (inside + inside.T))
     there = values > 1e-12 * max(values[-1], trace)  # less may be rounding
-    spread = (turned[:, there] / np.sqrt(values[there])).T @ rest
-    beside = np.array([scale * heavy.margins(v) for v in spread]).reshape(-1, heavy.n)
-    gram = np.block([[scale[:, None] * heavy.gram() * scale, beside.T], [beside, spread @ spread.T]])
+    spread = (turned[:, there] / np.sqrt(values[there])).T
+    beside = spread @ [scale * heavy.margins(product) for product in rest]
+    gram = np.block([[scale[:, None] * heavy.gram() * scale, beside.T], [beside, spread @ (rest @ rest.T) @ spread.T]])
     return float(np.linalg.eigvalsh(gram)[-1])
 
 
 class _Ritz:
-    """Ritz values and vectors of H in the span of orthonormal vectors, with their residuals."""
+    """Ritz values of H in the span of the first vectors, which are orthonormal. Ritz vectors take their places, and their products
+    those of their products: there may be as many features as a few vectors leave room for.
+    """
 
-    def __init__(self, vectors: Vector, products: Vector) -> None:
-        inside = vectors @ products.T
+    def __init__(self, vectors: Vector, products: Vector, count: int) -> None:
+        self.vectors, self.products = vectors[:count], products[:count]
+        self._random, self._products_of_random = vectors[count:], products[count:]
+        inside = self.vectors @ self.products.T
         self.values, turned = np.linalg.eigh(0.5 * (inside + inside.T))
-        self.vectors, self.products = turned.T @ vectors, turned.T @ products
-        self.residuals = np.linalg.norm(self.products - self.values[:, None] * self.vectors, axis=1)
+        self.vectors[:] = turned.T @ self.vectors
+        self.products[:] = turned.T @ self.products
+        each = zip(self.values, self.vectors, self.products, strict=True)
+        self.residuals = np.array([np.linalg.norm(product - value * v) for value, v, product in each])
 
     @property
     def residual(self) -> float:
         return float(self.residuals[-1] / self.values[-1]) if self.values[-1] > 0.0 else 0.0
 
-    def at_most(self, random: Vector, products: Vector, trace: float) -> float:
-        """The norm of H, by its products with standard normal vectors, except with probability `FAILURE_PROBABILITY`."""
-        along = random @ self.vectors.T
-        outside = products - along @ self.products  # H(I - VV')g
-        outside -= (outside @ self.vectors.T) @ self.vectors
-        factor = FAILURE_PROBABILITY ** (-1.0 / len(random)) * sqrt(2.0 / pi)
-        beside = min(factor * float(np.linalg.norm(outside, axis=1).max()), max(trace - float(self.values.sum()), 0.0))
+    def at_most(self, trace: float) -> float:
+        """The norm of H, of which the trace is known, except with probability `FAILURE_PROBABILITY` over the other vectors, which
+        are standard normal.
+        """
+        longest = 0.0
+        for g, product in zip(self._random, self._products_of_random, strict=True):
+            outside = product - (self.vectors @ g) @ self.products  # H(I - VV')g
+            outside -= (self.vectors @ outside) @ self.vectors
+            longest = max(longest, float(np.linalg.norm(outside)))
+        factor = FAILURE_PROBABILITY ** (-1.0 / len(self._random)) * sqrt(2.0 / pi)
+        beside = min(factor * longest, max(trace - float(self.values.sum()), 0.0))
         arrow = np.diag([*self.values, beside])
         arrow[-1, :-1] = self.residuals  # eigvalsh reads the lower triangle
         return float(np.linalg.eigvalsh(arrow)[-1])
