@@ -84,6 +84,7 @@ class Plan:
     alpha: float
     fit_intercept: bool
     scale: str  #: what was done to the data: see `rs.scale`
+    weighted: bool  #: whether some rows count more than others
     eps: float  #: the gap f - min f to reach
     gain: float  #: what there is to gain: f of the best constant prediction - min f
     advice: Advice | None  #: what to do, measured; None where training starts at a minimum
@@ -114,13 +115,15 @@ class Plan:
 
     def code_for(self, library: str, read: str = "X, y = ...  # your data; labels of two classes as -1 and 1\n") -> str:
         """The advice as code to paste, for "torch", "sklearn" or "reshuffle"; `read` is code that makes X and y, as they are before
-        scaling.
+        scaling, and `weights`, where rows have some.
         """
         from reshuffle.snippets import snippet
 
         if self.advice is None:
             raise ValueError("there is no code to write: x = 0, where training starts, is already a minimum")
-        facts: dict[str, Any] = {name: getattr(self, name) for name in ("loss", "alpha", "fit_intercept", "scale", "advice")}
+        facts: dict[str, Any] = {
+            name: getattr(self, name) for name in ("loss", "alpha", "fit_intercept", "scale", "weighted", "advice")
+        }
         return snippet(library, read=read, **facts)
 
     def __str__(self) -> str:
@@ -332,6 +335,7 @@ def plan_from(found: Survey, *, eps: float, feature_names: Sequence[str] | None 
         alpha=problem.alpha,
         fit_intercept=problem.fit_intercept,
         scale="none" if problem.scaling is None else problem.scaling.kind,
+        weighted=problem.weighted,
         eps=eps,
         gain=gain_of(problem, found.optimum),
         advice=advice,

@@ -138,6 +138,11 @@ class Problem:
         return self.rows.nonzeros
 
     @property
+    def weighted(self) -> bool:
+        """Whether some samples count more than others."""
+        return bool(np.ptp(self.sample_weight))
+
+    @property
     def smoothness(self) -> Vector | None:
         """L_i of every sample (w_i times that of the loss), or None where the loss has a kink."""
         return None if self.loss.smoothness is None else self.loss.smoothness * self.sample_weight

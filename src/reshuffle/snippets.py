@@ -43,30 +43,40 @@ _SCALED = {
 _SCALERS = {"std": "StandardScaler", "maxabs": "MaxAbsScaler", "rows": "Normalizer"}
 
 
-def reading(path: Sequence[str], options: Mapping[str, Any], positive: Any = None) -> str:
-    """Code that reads X and y from files as a command does; `positive` is the class that is told from the rest."""
+def reading(path: Sequence[str], options: Mapping[str, Any], positive: Any = None, weighted: bool = False) -> str:
+    """Code that reads X, y and weights, if there are any, as a command does; `positive` is the class that is told from the rest."""
     source = repr(path[0] if len(path) == 1 else list(path))
     given = "".join(f", {name}={value!r}" for name, value in options.items() if value not in (None, False))
     labels = "data.y" if positive is None else f"np.where(data.y == {positive!r}, 1.0, -1.0)"
-    return f"data = rs.load({source}{given})\nX, y = data.X, {labels}\n"
+    weights = "weights = data.weights / data.weights[data.weights > 0].mean()\n" if weighted else ""
+    return f"data = rs.load({source}{given})\nX, y = data.X, {labels}\n{weights}"
 
 
-def snippet(target: str, *, read: str, loss: str, alpha: float, fit_intercept: bool, scale: str, advice: "Advice") -> str:
-    """Code for "torch", "sklearn" or "reshuffle" that trains as advised; `read` is code that makes X and y."""
-    check_library(target)
+def snippet(
+    target: str, *, read: str, loss: str, alpha: float, fit_intercept: bool, scale: str, weighted: bool, advice: "Advice"
+) -> str:
+    """Code for "torch", "sklearn" or "reshuffle" that trains as advised; `read` is code that makes X, y and, if asked, weights."""
+    check_library(target, weighted=weighted)
     facts: dict[str, Any] = {"loss": loss, "alpha": alpha, "fit_intercept": fit_intercept, "scale": scale}
+    if weighted:  # which one of them takes
+        facts["weighted"] = True
     return TARGETS[target](read, advice, **facts)
 
 
-def check_library(target: str, as_json: bool = False) -> None:
+def check_library(target: str, as_json: bool = False, weighted: bool = False) -> None:
     if target not in TARGETS:
         raise ValueError(f"there is no code for {target!r}; use one of {', '.join(TARGETS)}")
     if as_json:
         raise ValueError(f"--for {target} prints code and --json numbers; leave one out")
+    if weighted and target != "reshuffle":
+        raise ValueError(f"there is no code for {target!r} where rows have weights; use 'reshuffle'")
 
 
-def _for_reshuffle(read: str, advice: "Advice", *, loss: str, alpha: float, fit_intercept: bool, scale: str) -> str:
-    problem = f"rs.Problem(X, y, loss={loss!r}, alpha={alpha!r}, fit_intercept={fit_intercept})"
+def _for_reshuffle(
+    read: str, advice: "Advice", *, loss: str, alpha: float, fit_intercept: bool, scale: str, weighted: bool = False
+) -> str:
+    weights = ", sample_weight=weights" if weighted else ""
+    problem = f"rs.Problem(X, y, loss={loss!r}, alpha={alpha!r}{weights}, fit_intercept={fit_intercept})"
     scaled = "" if scale == "none" else f"problem = rs.scale(problem, {scale!r}).apply(problem)\n"
     arguments = ", ".join(f"{name}={value!r}" for name, value in advice.arguments.items())
     return f"""import numpy as np

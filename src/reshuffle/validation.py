@@ -220,3 +220,13 @@ def row_weights(sample_weight: ArrayLike | None, n: int) -> Vector:
     if not weights.any():
         raise ValueError("sample_weight is zero everywhere; at least one row must count")
     return weights
+
+
+def mean_one(weights: NDArray[Any]) -> Vector:
+    """Weights of rows that count; divided by a power of two first, for their sum may overflow. None may become zero, as a row of
+    weight zero is one that is not there.
+    """
+    numbers = np.asarray(weights, dtype=np.float64)
+    scaled = np.ldexp(numbers, -np.frexp(numbers.max())[1])
+    normalised: Vector = np.maximum(scaled * (weights.size / scaled.sum()), np.finfo(np.float64).tiny)
+    return normalised

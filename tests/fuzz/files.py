@@ -284,11 +284,11 @@ def store_trial(folder, seed):
     path, rng = Path(folder) / "case.store", np.random.default_rng([seed, 11])
     if "store" not in _RECORDS:
         X = numbers(np.random.default_rng(3), (90, 5))
-        np.savez(Path(folder) / "case.npz", X=X, y=np.arange(90) % 2)
+        np.savez(Path(folder) / "case.npz", X=X, y=np.arange(90) % 2, w=np.arange(90) % 5)
         sp.save_npz(Path(folder) / "sparse.npz", sp.csr_array(X))
         build.BLOCK, kept = 900, build.BLOCK
-        for name, source in (("dense", "case.npz"), ("sparse", "sparse.npz")):
-            rs.build_store(Path(folder) / f"{name}.store", Path(folder) / source)
+        for name, source, weight in (("dense", "case.npz", "w"), ("sparse", "sparse.npz", None)):
+            rs.build_store(Path(folder) / f"{name}.store", Path(folder) / source, weight=weight)
         build.BLOCK = kept
         _RECORDS["store"] = {name: stored(Path(folder) / f"{name}.store") for name in ("dense", "sparse")}, X
     whole, X = _RECORDS["store"]
@@ -319,7 +319,7 @@ def store_trial(folder, seed):
         rows = rs.open(path)
         found = rows.csr().toarray()
         rows.transposed(np.ones(rows.n))
-        rows.labels  # noqa: B018
+        rows.labels, rows.weights  # noqa: B018
     except (ValueError, OSError) as error:
         return None if "case.store" in str(error) and "\n" not in str(error) else ("traceback", str(error)[:300])
     except Exception as error:

@@ -132,6 +132,9 @@ def test_constants_are_those_of_rows_in_memory(client, kind):
         np.testing.assert_allclose(ours.hat, theirs.hat, rtol=EXACT, err_msg=str(options))
         np.testing.assert_allclose(ours.til, theirs.til, rtol=EXACT, err_msg=str(options))
         assert (ours.L, ours.nnz) == (pytest.approx(theirs.L, rel=EXACT), theirs.nnz)
+    ours, theirs = (rs.quick_constants(problem, seed=3) for problem in problems)
+    for name in ("L", "mean_sample", "full_gradient_constant", "hat_bound", "sweeps", "nnz"):
+        assert getattr(ours, name) == pytest.approx(getattr(theirs, name), rel=EXACT)
 
 
 def test_products_of_many_partitions(client, monkeypatch):

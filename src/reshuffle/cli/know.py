@@ -58,9 +58,7 @@ def constants(
     jobs: Jobs = None,
     cluster: Cluster = None,
     out: Annotated[Path | None, typer.Option(help="Journal of finished permutations; a stopped run goes on from it.")] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A few sweeps and no order: L, bounds for all orders, an estimate.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="One sweep and no order: L, bounds for all orders, an estimate.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """L, Lhat and Ltil of a dataset (or G, Ghat, Gtil and Gbar), and the step size that they allow."""
@@ -115,10 +113,12 @@ def plan(
         check_library(code_for, as_json)
     source = reading.Source(path, target, features, zero_based, strict, memory)
     problem, data, scaling, positive = source.problem(loss, alpha, intercept, scale, device, PASSES_A_PLAN)
+    if code_for is not None:
+        check_library(code_for, weighted=problem.weighted)
     with console.plain_warnings():
         result = reshuffle.plan(problem, eps=eps, tol=tol, permutations=permutations, seed=seed, feature_names=data.feature_names)
     if code_for is not None:
-        print(result.code_for(code_for, source.code(positive)), end="")
+        print(result.code_for(code_for, source.code(positive, result.weighted)), end="")
         return
     console.show(result if as_json else f"scale        {scaling.in_words}\n{result}", as_json, scaling=scaling.choice)
 

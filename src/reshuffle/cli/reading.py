@@ -45,20 +45,22 @@ class Source:
             raise ValueError(f"{name} {str(out)!r} is the data that is to be read; name another file")
 
     def load(self) -> Any:
-        """The data, and on stderr what was made of its words, dates and gaps, or guessed."""
+        """The rows that count, and on stderr what was made of words, dates and gaps, or guessed."""
+        from reshuffle.data import counted
+
         options: dict[str, Any] = {"target": self.target, "n_features": self.features, "strict": self.strict, "memory": self.memory}
         data = reshuffle.load(self.path, **options, zero_based=self.zero_based)
         for note in data.notes:
             console.say(note)
-        return data
+        return counted(data)
 
-    def code(self, positive: Any) -> str:
-        """Python that reads X and y as `problem` does; `positive` is the class that is told from the rest, if there are classes."""
+    def code(self, positive: Any, weighted: bool) -> str:
+        """Python that reads X, y and weights as `problem` does; `positive` is the class that is told from the rest, if any."""
         from reshuffle.snippets import reading
 
         options = {"target": self.target, "n_features": self.features, "zero_based": self.zero_based, "strict": self.strict}
         options |= {"memory": self.memory}
-        return reading(self.path, options, positive)
+        return reading(self.path, options, positive, weighted)
 
     def problem(
         self,
@@ -81,6 +83,7 @@ class Source:
         from reshuffle.orders.schemes import SAME, SCHEMES
         from reshuffle.rows import devices
         from reshuffle.scaling import check_kind
+        from reshuffle.validation import mean_one
 
         check_kind(scale, "--scale")
         devices.check(device)
@@ -99,7 +102,8 @@ class Source:
                 data = replace(data, y=y)
                 console.say(told)
         y = None if loss == "unit" else data.y
-        problem = reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, fit_intercept=intercept)
+        weights = None if data.weights is None else mean_one(data.weights)  # as estimators do: one file is one problem
+        problem = reshuffle.Problem(data.X, y, loss=loss, alpha=alpha, sample_weight=weights, fit_intercept=intercept)
         scaling = reshuffle.scale(problem, scale)  # the same in all commands, whatever their seed
         tell(scaling)
         problem = scaling.apply(problem)

@@ -30,16 +30,22 @@ def build(
         str | None,
         typer.Option(help="csv, parquet: column of the labels (default: the last). npy: their file. AnnData: column of obs."),
     ] = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(help="csv, parquet, AnnData: column of row weights. npz: their array. npy: their file.", show_default=False),
+    ] = None,
     features: Features = None,
     zero_based: Base = None,
 ) -> None:
     """Make a store of files of any size, in one pass. The same command goes on after it was stopped."""
     from reshuffle.data.build import build_store
 
-    options: dict[str, Any] = {"target": target, "n_features": features, "zero_based": zero_based, "say": console.say}
+    options: dict[str, Any] = {"target": target, "weight": weight, "n_features": features, "zero_based": zero_based}
     try:
         with console.progress("reading", "bytes") as update:
-            manifest = build_store(store, sources, **options, progress=lambda done, total: update(completed=done, total=total))
+            manifest = build_store(
+                store, sources, **options, say=console.say, progress=lambda done, total: update(completed=done, total=total)
+            )
     except KeyboardInterrupt:
         console.complain("interrupted; the same command goes on after the last whole block")
         raise typer.Exit(130) from None
@@ -52,7 +58,7 @@ def info(
     check: Annotated[bool, typer.Option("--check", help="Read every block and compare it with its checksum.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """What is in a store: rows, features, entries, blocks, types, checksums."""
+    """What is in a store: rows, features, entries, labels, weights, blocks, types, checksums."""
     from reshuffle.data.store import Manifest, check_blocks
 
     manifest = Manifest.read(store)

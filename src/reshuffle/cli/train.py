@@ -185,7 +185,7 @@ def predict(
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # they were compared above
         predicted = model.predict(data.X)
         table = [model.classes_, *model.predict_proba(data.X)] if proba else predicted[:, None]
-        quality = from_data.quality(model, predicted, data.y)
+        quality = from_data.quality(model, predicted, data.y, data.weights)
     sys.stdout.writelines("\t".join(map(str, row.tolist())) + "\n" for row in table)
     if quality is not None:
         console.say(quality, "bold", speaker="")

@@ -1,7 +1,7 @@
 """Files and named datasets in, a CSR or dense matrix and its labels out. `READERS` has an entry for each format."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ class Data:
     columns: Columns | None = None  #: how a table became X
     notes: tuple[str, ...] = ()  #: what was made of its words, dates and gaps, or guessed, a line each
     zero_based: bool | None = None  #: svmlight: whether its indices counted from 0
+    weights: Any = None  #: of rows, where it is a store that has them
 
     def __str__(self) -> str:
         rows = self.X if isinstance(self.X, Rows) else unchecked(self.X)
@@ -139,7 +140,19 @@ def _of_store(sources: list[str | Path], memory: str | int | None, **options: An
     from reshuffle.data import store  # loads numba
 
     rows = store.open(sources[0], memory=memory)
-    return Data(rows, rows.labels, str(sources[0]), zero_based=rows.manifest.zero_based)
+    name, weights = str(sources[0]), rows.weights
+    notes = (
+        () if weights is None else (f"{name}: rows count by their weights in the store, {weights.min():g} to {weights.max():g}",)
+    )
+    return Data(rows, rows.labels, name, notes=notes, zero_based=rows.manifest.zero_based, weights=weights)
+
+
+def counted(data: Data) -> Data:
+    """Without rows of weight zero, which are rows that are not there."""
+    if data.weights is None or data.weights.all():
+        return data
+    kept = np.flatnonzero(data.weights)
+    return replace(data, X=data.X.subset(kept), y=None if data.y is None else data.y[kept], weights=data.weights[kept])
 
 
 def _of_svmlight(samples: Any, name: str) -> Data:

@@ -1,6 +1,7 @@
 """NumPy and SciPy files: .npy holds a dense X; .npz a sparse X as `scipy.sparse.save_npz` writes it, or arrays X and y.
 
-Labels that lie in a file of their own are named as the target: X.npy with target="y.npy".
+Labels that lie in a file of their own are named as the target: X.npy with target="y.npy". So are weights, by weight="w.npy"
+or, in an .npz file, by the name of their array.
 """
 
 import warnings
@@ -16,7 +17,7 @@ from reshuffle.records import DAMAGE, in_short
 
 
 def read_npy(path: Path, target: str | int | None) -> tuple[Any, Any]:
-    return _npy(path), _labels(path, target)
+    return _npy(path), _beside(path, "target", "labels", target)
 
 
 def _npy(path: Path) -> Any:
@@ -47,15 +48,42 @@ def read_npz(path: Path, target: str | int | None) -> tuple[Any, Any]:
     if X is None:
         held = ", ".join(names) or "nothing"
         raise ValueError(f"{path} holds {held}; save a sparse matrix with scipy.sparse.save_npz, or arrays X and y")
-    return X, y if target is None else _labels(path, target)
+    return X, y if target is None else _beside(path, "target", "labels", target)
 
 
-def _labels(path: Path, target: str | int | None) -> Any:
-    """The labels in another file, from where the user stands or beside the data."""
-    if target is None:
+def weights_in(path: Path) -> str | None:
+    """The array of an .npz file that is called as weights are."""
+    return next((name for name in _arrays_of(path) if name in ("sample_weight", "weights", "weight")), None)
+
+
+def read_weights(path: Path, weight: str) -> Any:
+    """An array of an .npz file, or a file beside."""
+    if weight not in _arrays_of(path):
+        return _beside(path, "weight", "weights", weight)
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return archive[weight]
+    except DAMAGE as error:
+        raise ValueError(f"{path}: the array {weight!r} cannot be read: {in_short(error)}") from None
+
+
+def _arrays_of(path: Path) -> list[str]:
+    if path.suffix != ".npz":
+        return []
+    try:
+        with zipfile.ZipFile(path) as members:
+            return [name.removesuffix(".npy") for name in members.namelist()]
+    except DAMAGE as error:
+        raise ValueError(f"{path} is not a NumPy or SciPy archive, or not all of one: {in_short(error)}") from None
+
+
+def _beside(path: Path, argument: str, what: str, name: str | int | None) -> Any:
+    """Labels or weights in another file, from where the user stands or beside the data."""
+    if name is None:
         return None
-    places = [Path(str(target)).expanduser(), path.parent / str(target)]
+    places = [Path(str(name)).expanduser(), path.parent / str(name)]
     found = next((place for place in places if place.is_file()), None)
     if found is None or found.suffix != ".npy":
-        raise ValueError(f"target={target!r}: {path} has no columns to choose from; name the .npy file that holds its labels")
+        inside = "no array of that name" if path.suffix == ".npz" and argument == "weight" else "no columns to choose from"
+        raise ValueError(f"{argument}={name!r}: {path} has {inside}; name the .npy file that holds its {what}")
     return np.array(_npy(found))

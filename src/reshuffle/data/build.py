@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from reshuffle import __version__
 from reshuffle.data import streams
 from reshuffle.data._files import JOURNAL, MANIFEST, expand, is_store, partial_of
-from reshuffle.data.store import FORMAT, LABEL_TYPES, Block, Manifest, save
+from reshuffle.data.store import FORMAT, VECTOR_TYPES, Block, Manifest, save
 from reshuffle.data.streams import Asked, Mark, Piece
 from reshuffle.records import checksum, held, read_json, write_file
 from reshuffle.rows.blocks import sparse_rows
@@ -29,6 +29,7 @@ def build_store(
     sources: str | Path | Sequence[str | Path],
     *,
     target: str | None = None,
+    weight: str | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -41,6 +42,8 @@ def build_store(
         AnnData's .h5ad and .zarr.
     target : csv, parquet: the column with the labels, by name or number; the last if not given. npy, npz: the .npy file with the
         labels. AnnData: the column of obs.
+    weight : where a weight for each row stands, if any: csv, parquet: a column; npz: an array; npy, npz: a .npy file; AnnData: a
+        column of obs. svmlight text has none. Without, all rows count alike.
     n_features : svmlight, sparse npz: d, where the files do not happen to use their last features.
     zero_based : svmlight: whether indices count from 0 or from 1. If not given, from 0 where an index 0 occurs.
     progress : called with bytes that were read, and all there are.
@@ -55,6 +58,7 @@ def build_store(
         "sources": [{"name": str(file), "bytes": _size(file)} for file in files],
         "changed": [file.stat().st_mtime_ns for file in files],
         "target": target,
+        "weight": weight,
         "n_features": n_features,
         "zero_based": zero_based,
     }
@@ -73,7 +77,7 @@ def build_store(
 def _build(place: Path, files: list[Path], settings: dict[str, Any], progress: Any, say: Any) -> None:
     folder = partial_of(place)
     try:
-        asked, note = streams.asked_of(files[0], settings["target"], _workers())
+        asked, note = streams.asked_of(files[0], settings["target"], settings["weight"], _workers())
         if note:
             say(f"{files[0]}: {note}")
         build = _Build(folder, files, settings, asked)
@@ -124,7 +128,7 @@ class _Build:
 
     def _begin_or_go_on(self) -> bool:
         lines = _begun(self.folder, self.settings)
-        if not lines:  # nothing was whole
+        if len(lines) < 2 and lines != [self.settings]:  # no block was whole
             if self.folder.exists() and any(self.folder.iterdir()) and not (self.folder / JOURNAL).exists():
                 raise ValueError(f"{str(self.folder)!r} is no store that was begun; move it, or choose another name for the store")
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -181,7 +185,8 @@ class _Build:
             raise ValueError(f"{path} has {X.shape[1]} features where {self.files[0]} has {self.blocks[0].width}")
         base = self._base(X, path) if indexed else None
         y = np.concatenate(labels) if with_labels else None
-        arrays = _arrays(X, None if y is None else _checked_labels(y, path))
+        weights = None if pieces[0].weights is None else np.concatenate([piece.weights for piece in pieces])
+        arrays = _arrays(X, None if y is None else _checked_labels(y, path), weights)
         place = self.folder / name
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
@@ -221,6 +226,8 @@ class _Build:
     def finish(self, say: Callable[[str], None]) -> None:
         if not self.blocks:
             raise ValueError(f"{self.files[0]} holds no samples")
+        if "weights" in self.blocks[0].arrays and not any(self._counts(block) for block in self.blocks):
+            raise ValueError(f"weight={self.settings['weight']!r} is zero in every row of {self.files[0]}; at least one must count")
         zero = None if self.blocks[0].base is None else self.zero
         if zero:
             for number, block in enumerate(self.blocks):
@@ -248,6 +255,10 @@ class _Build:
         )
         write_file(self.folder / MANIFEST, manifest.text())
 
+    def _counts(self, block: Block) -> bool:
+        """Whether one of its rows does."""
+        return bool(np.load(self.folder / block.name / "weights.npy", mmap_mode="r").any())
+
     def _widths(self) -> dict[int, int]:
         """Features of each file, as far as blocks that end there tell."""
         widths: dict[int, int] = {}
@@ -271,7 +282,7 @@ class _Build:
 
 def _begun(folder: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
     """The journal of a build up to the first line that is torn or damaged, which is cut off with all that follows it. One of other
-    settings is refused.
+    settings that has a block is refused.
     """
     journal = folder / JOURNAL
     content = journal.read_bytes() if journal.exists() else b""
@@ -282,7 +293,7 @@ def _begun(folder: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
             break
         found.append(line)
         size += len(text)
-    for name in settings if found else ():
+    for name in settings if len(found) > 1 else ():
         if name == "changed":
             times = zip(settings["sources"], found[0].get(name, ()), settings[name], strict=False)
             if stale := next((file["name"] for file, before, now in times if before != now), None):
@@ -318,7 +329,7 @@ def _index_type(width: int) -> Any:
     return np.dtype(np.int32 if width < 2**31 else np.int64)
 
 
-def _arrays(X: Any, y: Any) -> dict[str, Any]:
+def _arrays(X: Any, y: Any, weights: Any) -> dict[str, Any]:
     """In the smallest types that hold them exactly."""
     if not sp.issparse(X):
         arrays = {"values": _smallest(X, DENSE_TYPES)}
@@ -326,7 +337,8 @@ def _arrays(X: Any, y: Any) -> dict[str, Any]:
         values = _smallest(X.data, (np.float32, np.float64))
         arrays = {"values": values, "indices": X.indices.astype(_index_type(X.shape[1]), copy=False)}
         arrays["indptr"] = X.indptr.astype(_index_type(int(X.indptr[-1])), copy=False)
-    return arrays if y is None else arrays | {"labels": _smallest(y, LABEL_TYPES)}
+    beside = {"labels": y, "weights": weights}
+    return arrays | {name: _smallest(given, VECTOR_TYPES) for name, given in beside.items() if given is not None}
 
 
 def _smallest(values: Any, types: Iterable[Any]) -> Any:

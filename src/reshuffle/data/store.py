@@ -6,6 +6,7 @@
         000000/indices.npy    columns, 32 or 64 bit; sparse data only
         000000/indptr.npy     where each row begins; sparse data only
         000000/labels.npy     where there are labels
+        000000/weights.npy    of rows, where these do not all count alike
         000001/...
 
 Every array is a plain NumPy file that any program can map. `build.build_store` reads files of any size in one pass, with a bounded
@@ -39,14 +40,16 @@ from reshuffle.rows.memory import DENSE_TYPES, DenseRows, MemoryRows, SparseRows
 from reshuffle.rows.structure import as_csr
 
 FORMAT = 1
-LABEL_TYPES = (np.int8, np.int16, np.int32, np.float32, np.float64)
+VECTOR_TYPES = (np.int8, np.int16, np.int32, np.float32, np.float64)
 _MOST = 1 << 60
 _TYPES: dict[str, tuple[Any, ...]] = {  # that an array may have
     "values": DENSE_TYPES,
     "indices": (np.int32, np.int64),
     "indptr": (np.int32, np.int64),
-    "labels": LABEL_TYPES,
+    "labels": VECTOR_TYPES,
+    "weights": VECTOR_TYPES,
 }
+_BESIDE = ("labels", "weights")  # which a store may have
 _VECTORS = 10  # float64 that algorithms hold for each row or feature
 _OTHERWISE = 1 << 30  # bytes of memory, where the system does not say what is free
 
@@ -115,8 +118,7 @@ class Manifest:
     def consistent(self) -> bool:
         """Whether blocks are what they are taken for, and add up to the whole."""
         known = {"values", "indices", "indptr"} if self.sparse else {"values"}
-        if "labels" in self.blocks[0].arrays:
-            known |= {"labels"}
+        known |= self.blocks[0].arrays.keys() & _BESIDE
         for number, block in enumerate(self.blocks):
             sizes = (block.rows, block.entries, block.width)
             if block.name != f"{number:06d}" or not all(type(size) is int and 0 <= size < _MOST for size in sizes):
@@ -146,7 +148,7 @@ class Manifest:
             f"rows         {self.n}",
             f"features     {self.d}",
             f"entries      {self.entries}, {'sparse' if self.sparse else 'dense'}",
-            f"labels       {'yes' if 'labels' in self.blocks[0].arrays else 'none'}",
+            *(f"{name:<13}{'yes' if name in self.blocks[0].arrays else 'none'}" for name in _BESIDE),
             f"blocks       {len(rows)}, of {min(rows)} to {max(rows)} rows",
             f"types        {', '.join(kinds)}",
             f"size         {in_words(size)}",
@@ -169,7 +171,7 @@ def crc(array: Any) -> int:
 
 
 def open(path: str | Path, *, memory: str | int | None = None, scratch: str | Path | None = None) -> "StoredRows":
-    """The rows of a store, for `Problem`, `constants`, `minimize`, `plan`, orders and estimators; `labels` are theirs.
+    """The rows of a store, for `Problem`, `constants`, `minimize`, `plan`, orders and estimators, with `labels` and `weights`.
 
     memory : bytes that algorithms may take, or words such as "2GiB"; half of what is free if not given.
     scratch : the folder for random orders that memory has no room for; the store itself, or a temporary folder where that cannot be
@@ -199,8 +201,8 @@ def check_blocks(store: Path, manifest: Manifest, *, content: bool = False) -> l
         block.look()
         if content:
             block.read()
-            if "labels" in block.facts.arrays:
-                block.array("labels")
+            for name in block.facts.arrays.keys() & _BESIDE:
+                block.array(name)
     return blocks
 
 
@@ -283,14 +285,22 @@ class StoredRows(DiskRows):
     @property
     def labels(self) -> Any:
         """Of every row; None where the files had none."""
+        return self._beside("labels")
+
+    @property
+    def weights(self) -> Any:
+        """Of every row, for `sample_weight` of a problem or a fit; None where all count alike."""
+        return self._beside("weights")
+
+    def _beside(self, name: str) -> Any:
         stored: Any = self.blocks
-        if "labels" not in stored[0].facts.arrays:
+        if name not in stored[0].facts.arrays:
             return None
-        labels = [block.array("labels") for block in stored]
-        for block, found in zip(stored, labels, strict=True):
+        parts = [block.array(name) for block in stored]
+        for block, found in zip(stored, parts, strict=True):
             if found.shape != (block.rows,):
-                raise ValueError(f"{block._path('labels')} has shape {found.shape} where {(block.rows,)} is meant")
-        return np.concatenate(labels)
+                raise ValueError(f"{block._path(name)} has shape {found.shape} where {(block.rows,)} is meant")
+        return np.concatenate(parts)
 
     def widened(self, d: int) -> "StoredRows":
         """With features that do not occur behind the others."""

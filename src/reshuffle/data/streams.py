@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from math import isfinite
@@ -51,6 +52,7 @@ class Piece(NamedTuple):
 
     X: Any  #: CSR, indices of svmlight text as they stand there; or dense
     y: Any  #: None without labels
+    weights: Any  #: None without any
     end: Mark  #: behind them
     read: int  #: bytes of the file up to there
 
@@ -60,16 +62,18 @@ class Asked:
     """What a user said of the files."""
 
     target: str | None = None
+    weight: str | None = None
     workers: int = 2
     first: Path = Path()  #: of the files
     columns: tuple[str, ...] = ()  #: that it has, if it is a table: those of the others are found by these names
-    label: int = 0  #: which of them
+    label: str = ""  #: which of them
+    counts: str | None = None  #: which of them holds the weights
 
-    def places(self, path: Path, names: list[str]) -> tuple[list[int], int]:
-        """Where a table with these names has its features, in the order of the first file, and where its labels."""
+    def places(self, path: Path, names: list[str]) -> tuple[list[int], int, int | None]:
+        """Where a table with these names has its features, in the order of the first file, its labels, and its weights."""
         tables.same_columns(self.first, list(self.columns), path, names)
-        order = [names.index(name) for name in self.columns]
-        return order[: self.label] + order[self.label + 1 :], order[self.label]
+        features = [names.index(name) for name in self.columns if name not in (self.label, self.counts)]
+        return features, names.index(self.label), None if self.counts is None else names.index(self.counts)
 
 
 def reader(path: Path) -> "Stream":
@@ -80,8 +84,8 @@ def reader(path: Path) -> "Stream":
     return STREAMS.get(ending, svmlight)
 
 
-def asked_of(first: Path, target: str | None, workers: int) -> tuple[Asked, str]:
-    """What holds for all files, by a look at the first; and what there is to say of its columns."""
+def asked_of(first: Path, target: str | None, weight: str | None, workers: int) -> tuple[Asked, str]:
+    """What holds for all files, by a look at the first; and what there is to say of its columns or arrays."""
     if reader(first) is csv:
         form = tables.Form(first)
         names, note = form.names, form.note
@@ -89,9 +93,18 @@ def asked_of(first: Path, target: str | None, workers: int) -> tuple[Asked, str]
         with _parquet_file(first) as file:
             names, note = tables.without_index(file.schema_arrow.names)
     else:
-        return Asked(target, workers), ""
+        unused = arrays.weights_in(first) if reader(first) is npz and weight is None else None
+        note = f"the weights in its array {unused!r} are not used; weight={unused!r} (--weight {unused}) does" if unused else ""
+        return Asked(target, weight, workers), note
     refuse_repeated(str(first), names)
-    return Asked(target, workers, first, tuple(names), column_number(str(first), names, -1 if target is None else target)), note
+    counts = None if weight is None else names[column_number(str(first), names, weight, "weight")]
+    left = [name for name in names if name != counts]
+    if not left:
+        raise ValueError(f"weight={weight!r} is the only column of {first}; it needs a target and at least one feature")
+    label = left[-1] if target is None else names[column_number(str(first), names, target)]
+    if label == counts:
+        raise ValueError(f"target={target!r} and weight={weight!r} are one column of {first}; name two")
+    return Asked(target, weight, workers, first, tuple(names), label, counts), note
 
 
 def in_turn(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
@@ -136,8 +149,9 @@ def _texts(path: Path, begin: Mark) -> Iterator[_Text]:
 
 
 def svmlight(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
-    if asked.target is not None:
-        raise ValueError(f"target={asked.target!r}: {path} has no columns to choose from; only tables do (csv, tsv, parquet)")
+    for name, given in (("target", asked.target), ("weight", asked.weight)):
+        if given is not None:
+            raise ValueError(f"{name}={given!r}: {path} has no columns to choose from; only tables do (csv, tsv, parquet)")
 
     def parse(text: _Text) -> Piece:
         content = np.frombuffer(text.content, dtype=np.uint8)
@@ -147,14 +161,15 @@ def svmlight(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
             single = part.values.astype(np.float32)
         values = single if np.array_equal(single, part.values) else part.values
         width = int(part.indices.max()) + 1 if part.indices.size else 1
-        return Piece(sp.csr_array((values, part.indices, part.indptr), shape=(part.y.size, width)), part.y, text.end, text.read)
+        X = sp.csr_array((values, part.indices, part.indptr), shape=(part.y.size, width))
+        return Piece(X, part.y, None, text.end, text.read)
 
     return in_turn(parse, _texts(path, begin), asked.workers)
 
 
 def csv(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
     form = tables.Form(path)
-    features, target = asked.places(path, form.names)
+    features, target, weight = asked.places(path, form.names)
     for text in _texts(path, begin):
         rows = int(form.header and text.line == 0)
         try:
@@ -165,7 +180,15 @@ def csv(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
         if table.shape[1] != form.width or not np.isfinite(table).all():
             raise ValueError(f"{path}, {_stray(form, text, rows)}; {_NUMBERS_ONLY}")
         table = table[:, form.skipped :]
-        yield Piece(table[:, features], table[:, target], text.end, text.read)
+        weights = None if weight is None else table[:, weight]
+        _refuse_weights(path, weights, partial(_line_of, form, text, rows))
+        yield Piece(table[:, features], table[:, target], weights, text.end, text.read)
+
+
+def _line_of(form: tables.Form, text: _Text, header: int, row: int) -> str:
+    lines = io.StringIO(text.content.decode("utf-8-sig"), newline="")
+    number, _ = next(islice(form.cells(lines), header + row, None))
+    return f"line {text.line + number}"
 
 
 def _stray(form: tables.Form, text: _Text, header: int) -> str | None:
@@ -195,6 +218,22 @@ def _finite(path: Path, X: Any, first: int) -> Any:
     return X
 
 
+def _refuse_weights(path: Path, weights: Any, place: Callable[[int], str]) -> None:
+    """Weights that no row can have, with the place of the first."""
+    if weights is None:
+        return
+    if weights.dtype.kind not in "biuf":
+        raise ValueError(f"{path}: the weights have dtype {weights.dtype}; a store takes numbers")
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"{path} holds the weight {weights[row]} in {place(row)}; use zero or positive numbers")
+
+
+def _row(first: int, row: int) -> str:
+    return f"row {first + row} (counted from 0)"
+
+
 def _rows_a_piece(width: int) -> int:
     return max(1, CELLS // max(width, 1))
 
@@ -202,7 +241,7 @@ def _rows_a_piece(width: int) -> int:
 def parquet(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
     with _parquet_file(path) as file:
         names, _ = tables.without_index(file.schema_arrow.names)
-        features, target = asked.places(path, names)
+        features, target, weight = asked.places(path, names)
         place, total = 0, max(file.metadata.num_rows, 1)
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
@@ -214,8 +253,10 @@ def parquet(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
                 if place <= begin.place:
                     continue
                 columns = [_column(path, name, batch.column(name)) for name in names]
-                X = _finite(path, np.column_stack([columns[k] for k in features]), place - batch.num_rows)
-                yield Piece(X, columns[target], Mark(place), path.stat().st_size * place // total)
+                first, weights = place - batch.num_rows, None if weight is None else columns[weight]
+                X = _finite(path, np.column_stack([columns[k] for k in features]), first)
+                _refuse_weights(path, weights, partial(_row, first))
+                yield Piece(X, columns[target], weights, Mark(place), path.stat().st_size * place // total)
 
 
 @contextmanager
@@ -239,26 +280,35 @@ def _column(path: Path, name: str, column: Any) -> Any:
 
 
 def npy(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
-    return _of_matrix(path, *arrays.read_npy(path, asked.target), begin)
+    return _of_matrix(path, *arrays.read_npy(path, asked.target), asked, begin)
 
 
 def npz(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
     X, y = arrays.read_npz(path, asked.target)
-    return _of_matrix(path, as_csr(X, str(path)) if sp.issparse(X) else X, y, begin)
+    return _of_matrix(path, as_csr(X, str(path)) if sp.issparse(X) else X, y, asked, begin)
 
 
-def _of_matrix(path: Path, X: Any, y: Any, begin: Mark) -> Iterator[Piece]:
+def _of_matrix(path: Path, X: Any, y: Any, asked: Asked, begin: Mark) -> Iterator[Piece]:
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise ValueError(f"{path} holds {X.ndim} dimensions of {X.dtype}; a store takes an n x d matrix of real numbers")
     n = X.shape[0]
-    if y is not None and y.shape != (n,):
-        raise ValueError(f"{path}: the labels have shape {y.shape} where X has {n} rows; there must be one for each")
+    weights = None if asked.weight is None else arrays.read_weights(path, asked.weight)
+    for what, given in (("labels", y), ("weights", weights)):
+        if given is not None and given.shape != (n,):
+            raise ValueError(f"{path}: the {what} have shape {given.shape} where X has {n} rows; there must be one for each")
     each = _rows_a_piece(X.nnz // max(n, 1) if sp.issparse(X) else X.shape[1])
     size = path.stat().st_size
     for start in range(begin.place, n, each):
         stop = min(start + each, n)
-        part = _finite(path, X[start:stop], start)
-        yield Piece(part, None if y is None else y[start:stop], Mark(stop), size * stop // n)
+        yield _rows_of(path, X[start:stop], y, weights, start, size * stop // n)
+
+
+def _rows_of(path: Path, part: Any, y: Any, weights: Any, first: int, read: int) -> Piece:
+    """Rows of a file from number `first` on, with their share of its labels and weights."""
+    rows = slice(first, first + part.shape[0])
+    labels, own = (None if all_of is None else all_of[rows] for all_of in (y, weights))
+    _refuse_weights(path, own, partial(_row, first))
+    return Piece(_finite(path, part, first), labels, own, Mark(rows.stop), read)
 
 
 def h5ad(path: Path, begin: Mark, asked: Asked) -> Iterator[Piece]:
@@ -278,9 +328,11 @@ def _library(name: str, path: Path) -> Any:
 
 
 def _anndata(path: Path, group: Any, begin: Mark, asked: Asked) -> Iterator[Piece]:
-    """X of AnnData, CSR or dense, and the column of obs that holds the labels."""
+    """X of AnnData, CSR or dense, and the columns of obs that hold labels and weights."""
     try:
-        X, y = group["X"], None if asked.target is None else _labels(path, group["obs"], asked.target)
+        X, obs = group["X"], group["obs"] if asked.target is not None or asked.weight is not None else {}
+        y = None if asked.target is None else _column_of(path, obs, "target", asked.target)
+        weights = None if asked.weight is None else _column_of(path, obs, "weight", asked.weight)
         sparse = not hasattr(X, "shape")
         if sparse and "csr" not in str(X.attrs.get("encoding-type", "")):
             raise ValueError(f"{path}: X is stored as {X.attrs.get('encoding-type')}, by columns; write it as CSR first")
@@ -296,21 +348,22 @@ def _anndata(path: Path, group: Any, begin: Mark, asked: Asked) -> Iterator[Piec
                 low, high = int(indptr[start]), int(indptr[stop])
                 held = (np.asarray(X["data"][low:high]), np.asarray(X["indices"][low:high]), indptr[start : stop + 1] - low)
                 part = as_csr(sp.csr_array(held, shape=(stop - start, d)), str(path))
-            part = _finite(path, part, start)
-            yield Piece(part, None if y is None else y[start:stop], Mark(stop), size * stop // n)
+            yield _rows_of(path, part, y, weights, start, size * stop // n)
     except DAMAGE as error:
         if isinstance(error, ValueError) and str(error).startswith(str(path)):
             raise
         raise ValueError(f"{path} is not a file of AnnData, or not all of one: {in_short(error)}") from None
 
 
-def _labels(path: Path, obs: Any, target: str) -> Any:
-    if target not in obs:
+def _column_of(path: Path, obs: Any, argument: str, name: str) -> Any:
+    if name not in obs:
         known = ", ".join(sorted(name for name in obs if name[0] != "_"))
-        raise ValueError(f"{path}: target={target!r} is no column of obs; it has {known}")
-    column = obs[target]
+        raise ValueError(f"{path}: {argument}={name!r} is no column of obs; it has {known}")
+    column = obs[name]
     if hasattr(column, "shape"):
         return np.asarray(column[:])
+    if argument == "weight":
+        raise ValueError(f"{path}: weight={name!r} holds categories; name a column of numbers")
     return np.asarray(column["codes"][:])  # of a categorical column: which category
 
 

@@ -26,7 +26,7 @@ from reshuffle.epoch import Epoch
 from reshuffle.losses import LOSSES, Loss, Task, get_loss
 from reshuffle.problem import Problem
 from reshuffle.rows import Rows, as_rows, devices, is_dask, is_tensor
-from reshuffle.validation import in_host_memory, real, sound, unmasked, whole_number
+from reshuffle.validation import in_host_memory, mean_one, real, sound, unmasked, whole_number
 from reshuffle.vectors import Vector
 
 Report = Callable[[Epoch], None]
@@ -142,7 +142,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _problem(self, X: Any, y: Any, loss: Loss, weights: Vector | None) -> Problem:
         if weights is not None:
-            weights = _mean_one(weights)  # so that alpha keeps its meaning
+            weights = mean_one(weights)  # so that alpha keeps its meaning
         chosen = devices.choose(self.device, X, self._passes())
         options: dict[str, Any] = {"sample_weight": weights, "fit_intercept": self.fit_intercept, "device": chosen.device}
         with devices.memory_in_words():
@@ -258,15 +258,6 @@ def counted_rows(X: Any, y: Any, sample_weight: Any) -> Given:
     if kept.size == weights.size:
         return Given(X, y, weights, y, slice(None))
     return Given(X.subset(kept) if isinstance(X, Rows) else X[kept], y[kept], weights[kept], y, kept)
-
-
-def _mean_one(weights: Vector) -> Vector:
-    """Weights of rows that count; divided by a power of two first, for their sum may overflow. None may become zero, as a row of
-    weight zero is one that is not there.
-    """
-    scaled = np.ldexp(weights, -np.frexp(weights.max())[1])
-    normalised: Vector = np.maximum(scaled * (weights.size / scaled.sum()), np.finfo(np.float64).tiny)
-    return normalised
 
 
 def _joined(values: list[float | None]) -> Any:

@@ -19,7 +19,7 @@ from reshuffle.rows import Rows, in_memory
 from reshuffle.scaling import AUTO
 from reshuffle.scaling import scale as choose_scale
 from reshuffle.tables import Columns
-from reshuffle.validation import refuse_merged
+from reshuffle.validation import mean_one, refuse_merged
 
 Model = LinearClassifier | LinearRegressor
 
@@ -34,9 +34,9 @@ def fit(data: Data, loss: str, scale: str = "none", *, on_dask: bool = False, **
     model: Any = kinds[choose](loss, **parameters)
     model._checked_loss()
     y = _labels(data)
-    scaling = choose_scale(_problem_of(model, data.X, y) if scale == AUTO else data.X, scale)
+    scaling = choose_scale(_problem_of(model, data, y) if scale == AUTO else data.X, scale)
     rows = scaling.apply(data.X)
-    model.fit(rows.on_dask() if on_dask else rows, _classes(y, data.name) if classes else y)
+    model.fit(rows.on_dask() if on_dask else rows, _classes(y, data.name) if classes else y, sample_weight=data.weights)
     for one in (model, model.best_estimator_) if choose else (model,):
         one.coef_, one.intercept_ = scaling.in_units(one.coef_, one.intercept_)
         one.scaling_ = scaling
@@ -49,12 +49,14 @@ def fit(data: Data, loss: str, scale: str = "none", *, on_dask: bool = False, **
     return model  # type: ignore[no-any-return]
 
 
-def _problem_of(model: Model, X: Any, y: Any) -> Problem:
+def _problem_of(model: Model, data: Data, y: Any) -> Problem:
     """What the model is to solve; of several classes, that of the most common against the rest."""
     if isinstance(model, LinearClassifier):
         classes, counts = np.unique(y, return_counts=True)
         y = y if classes.size == 2 else y == classes[np.argmax(counts)]
-    return Problem(X, y, loss=model.loss, alpha=getattr(model, "alpha", ALPHA), fit_intercept=model.fit_intercept)
+    weights = None if data.weights is None else mean_one(data.weights)
+    options: dict[str, Any] = {"sample_weight": weights, "fit_intercept": model.fit_intercept}
+    return Problem(data.X, y, loss=model.loss, alpha=getattr(model, "alpha", ALPHA), **options)
 
 
 def _labels(data: Data) -> Any:
@@ -71,7 +73,7 @@ def _classes(y: Any, name: str) -> Any:
     return y.astype(np.int64)
 
 
-def quality(model: Model, predicted: Any, y: Any) -> str | None:
+def quality(model: Model, predicted: Any, y: Any, weights: Any = None) -> str | None:
     """How well predictions agree with labels, in words; None where there is nothing to compare them with."""
     if y is None:
         return None
@@ -81,9 +83,10 @@ def quality(model: Model, predicted: Any, y: Any) -> str | None:
     if isinstance(model, LinearClassifier):
         unknown = ~np.isin(y, model.classes_)
         strange = f"; {unknown.sum()} of them have labels that the model does not know ({y[unknown][0]})" if unknown.any() else ""
-        return f"accuracy {np.mean(predicted == y):.4f} on {y.size} rows{strange}"
-    spread = float(np.sum((y - y.mean()) ** 2))
-    return None if spread == 0.0 else f"R² {1.0 - float(np.sum((y - predicted) ** 2)) / spread:.4f} on {y.size} rows"
+        return f"accuracy {np.average(predicted == y, weights=weights):.4f} on {y.size} rows{strange}"
+    spread = float(np.average((y - np.average(y, weights=weights)) ** 2, weights=weights))
+    missed = float(np.average((y - predicted) ** 2, weights=weights))
+    return None if spread == 0.0 else f"R² {1.0 - missed / spread:.4f} on {y.size} rows"
 
 
 def load_for(

@@ -94,6 +94,7 @@ class Rows(ABC):
     in_blocks: bool = False  #: whether many rows at once are worked with far faster than one row after the other
     elsewhere: bool = False  #: whether rows are worked with by others, which wait while one core goes through vectors
     one_by_one: bool = True  #: whether a pass that visits rows one after the other costs about what any pass over them does
+    at_hand: bool = False  #: whether rows need not be read again, from a disk say, to be gone over again
     device: Any = None  #: of PyTorch's, which multiplies the rows; such rows have `with_tensors` and `up`, see `torch`
     bounds: Integers | None = None  #: where blocks of rows begin, n last; None where rows far apart are as near as neighbours
 

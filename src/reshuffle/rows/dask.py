@@ -115,7 +115,7 @@ def of_array(X: Any, name: str = "X") -> "DaskRows":
 class DaskRows(Rows):
     """Rows in partitions: number k holds those from edges[k] to edges[k + 1]."""
 
-    elsewhere = True
+    elsewhere = at_hand = True
 
     def __init__(self, held: Held, bounds: NDArray[np.int64], d: int) -> None:
         self.client, self._held, self.edges, self._width = held.client, held, bounds, d

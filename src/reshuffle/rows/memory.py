@@ -71,6 +71,7 @@ class MemoryRows(Rows):
 
     matrix: Any  #: CSR or dense, as it lies
     A: Any  #: the same as `kernels` take it
+    at_hand = True
     _behind = 0  # numbers that kernels hold behind the d entries of a vector
 
     @property

@@ -73,7 +73,7 @@ class TorchRows(Rows):
     resident: bool = True  #: whether the matrix lies on the device; else it comes in blocks
     _known: dict[str, Any] = field(default_factory=dict, repr=False)  # what was worked out once, with or without an intercept
 
-    in_blocks, elsewhere, one_by_one = True, True, False
+    in_blocks, elsewhere, one_by_one, at_hand = True, True, False, True
     tensors = False  #: whether vectors with a number for each row, and numbers of rows, are tensors on the device
 
     @classmethod

@@ -20,6 +20,7 @@ from reshuffle.vectors import Vector, lanczos_step
 Apply = Callable[[Vector, Vector], None]
 
 MAX_PRODUCTS = 1000
+_SPENT = 1e-14  # of the largest Ritz value: what is left of a basis vector is rounding
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,26 @@ def add_ritz_vector(apply: Apply, start: Vector, top: TopEigenvalue, to: Vector)
     for coefficient, (v, _, _) in zip(top.coefficients, _recurrence(apply, start), strict=False):
         daxpy(v, to, a=coefficient)
     return to
+
+
+def leading(apply: Apply, start: Vector, *, tol: float, steps: int, count: int) -> tuple[Vector, int]:
+    """Unit Ritz vectors of up to `count` largest Ritz values, a row each, when the residual of the first is at most `tol` or
+    `steps` were made; and how many were. Here the basis is kept, and orthogonal to rounding.
+    """
+    basis, alphas, betas = np.empty((steps, start.size)), list[float](), list[float]()
+    basis[0] = start / np.linalg.norm(start)
+    for k in range(1, steps + 1):
+        w, known = start, basis[:k]  # which is used up
+        apply(basis[k - 1], w)
+        alphas.append(float(known[-1] @ w))
+        for _ in range(2):
+            w -= (known @ w) @ known
+        betas.append(float(np.linalg.norm(w)))
+        if k == steps or betas[-1] <= _SPENT * max(alphas) or ritz(alphas, betas).residual <= tol:
+            break
+        np.divide(w, betas[-1], out=basis[k])
+    _, vectors = eigh_tridiagonal(alphas, betas[:-1])
+    return vectors[:, -count:].T @ known, k
 
 
 def upper_bound(apply: Apply, start: Vector, *, slack: float, failure_probability: float) -> TopEigenvalue:

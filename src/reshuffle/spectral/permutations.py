@@ -32,7 +32,7 @@ from reshuffle.vectors import Vector
 _GUARD, _STRONG_GUARD, _MANY_ROWS = 0.01, 0.3, 2000
 _BATCH_GUARD = 0.1
 _KEPT_ROWS = 1 << 22  # up to which the sines are kept for all permutations: of more rows, memory is dearer than they are
-_PLAIN = 1e-60, 1e60  # of the largest squared norm: outside, squares of products of rows come too near to what a number can hold
+PLAIN = 1e-60, 1e60  # of the largest squared norm: outside, squares of products of rows come too near to what a number can hold
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,9 @@ class Shared:
 
     mix: Vector  #: where to look first
 
-    def __init__(
-        self, problem: Problem, order: Order, *, tol: float, share: float | None, lipschitz: bool = False, orders: bool = True
-    ) -> None:
+    def __init__(self, problem: Problem, order: Order, *, tol: float, share: float | None, lipschitz: bool = False) -> None:
         """`share` is the failure probability of each bound, or None for eigenvalues to the tolerance; `lipschitz` asks for the
-        constants of a Lipschitz loss even where it is smooth. Without `orders` nothing is prepared for them.
+        constants of a Lipschitz loss even where it is smooth.
         """
         if not order.permutes:
             raise ValueError(
@@ -63,25 +61,22 @@ class Shared:
                 "that do; use one of them, or for training a step size of your own"
             )
         self.problem, self.order, self.tol, self.share = problem, order, tol, share
-        smoothness = None if lipschitz else problem.smoothness
-        self.smooth = smoothness is not None
-        self.scale = np.sqrt(smoothness) if smoothness is not None else _not_none(problem, lipschitz)
+        self.smooth = problem.smoothness is not None and not lipschitz
+        self.scale = scale_of(problem, lipschitz)
         self.alpha = problem.alpha if self.smooth else 0.0
-        self.exponent, self.squared_norms = _measured(problem.rows, self.scale)
+        self.exponent, self.squared_norms = measured(problem.rows, self.scale)
         scale = np.ldexp(self.scale, -self.exponent) if self.exponent else self.scale
         self.rows = problem.rows.weighted(scale, tol, plain=self.exponent == 0)
         self.largest = float(self.squared_norms.max())
         self.norm, self.residual, self.products = 0.0, 0.0, 0
         if self.largest > 0.0:
-            self._look(generator(order.seed, 0, Stream.LOOK).standard_normal(problem.n), orders)
+            self._look(generator(order.seed, 0, Stream.LOOK).standard_normal(problem.n))
 
-    def _look(self, g: Vector, orders: bool) -> None:
+    def _look(self, g: Vector) -> None:
         n = self.problem.n
         apply, norms = self.rows.arrange(np.arange(n), n).ordered, self.squared_norms
         if self.share is not None:
             top = lanczos.upper_bound(apply, g, slack=self.tol, failure_probability=self.share)
-        elif not orders:
-            top = lanczos.top_eigenvalue(apply, g, tol=self.tol)
         else:
             top = lanczos.top_eigenvalue(apply, g.copy(), tol=self.tol)
             q = np.empty_like(g)
@@ -258,13 +253,13 @@ class Permutations:
         }
 
 
-def _measured(rows: Rows, scale: Vector) -> tuple[int, Vector]:
+def measured(rows: Rows, scale: Vector) -> tuple[int, Vector]:
     """An exponent e, and the squared norms of the rows 2^-e scale_i a_i. e is zero unless these, or products of them, would
     overflow or vanish; scaling by a power of two is exact.
     """
     with np.errstate(over="ignore", under="ignore"):
         plain = scale**2 * rows.squared_norms()
-    if _PLAIN[0] <= plain.max() <= _PLAIN[1]:
+    if PLAIN[0] <= plain.max() <= PLAIN[1]:
         return 0, plain
     largest = max(float(np.abs(rows.column_ranges()).max()), float(rows.intercept))
     if largest == 0.0:
@@ -281,8 +276,13 @@ def _measured(rows: Rows, scale: Vector) -> tuple[int, Vector]:
     return inner + outer, squares
 
 
-def _not_none(problem: Problem, asked: bool) -> Vector:
+def scale_of(problem: Problem, lipschitz: bool = False) -> Vector:
+    """sqrt(L_i) of every row; G_i where the loss has a kink, or where it is asked for."""
+    if problem.smoothness is not None and not lipschitz:
+        return np.sqrt(problem.smoothness)
     if problem.lipschitz is None:
-        what = "is not Lipschitz, so it has no Ghat and Gtil" if asked else "is neither smooth nor Lipschitz: no theorem covers it"
+        what = (
+            "is not Lipschitz, so it has no Ghat and Gtil" if lipschitz else "is neither smooth nor Lipschitz: no theorem covers it"
+        )
         raise ValueError(f"loss={str(problem.loss)!r} {what}")
     return problem.lipschitz

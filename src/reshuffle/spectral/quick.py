@@ -1,25 +1,26 @@
-"""`quick_constants`: what a few sweeps over the data say, without measuring a single order."""
+"""`quick_constants`: what one sweep over the data says, without measuring a single order."""
 
 import time
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
+import numpy as np
+
 from reshuffle import __version__
 from reshuffle.blas import one_thread
-from reshuffle.orders import make_order
 from reshuffle.problem import Problem
 from reshuffle.records import finite
-from reshuffle.spectral.permutations import Shared
+from reshuffle.spectral.sweep import FAILURE_PROBABILITY, norm_of
 from reshuffle.theory import formulas
 from reshuffle.validation import whole_number
-
-_TOL = 1e-4  # relative residual of the norm, as for the constants of orders: at less, Lanczos may stop at an eigenvalue below
 
 
 @dataclass(frozen=True)
 class QuickConstants:
-    """Constants that belong to no order: some are measured, others follow from them for every order, one is an estimate."""
+    """Constants that belong to no order: some are measured, others promised for every order, others estimated. Promises hold with
+    probability 0.99 over the random vectors that the data was multiplied with.
+    """
 
     loss: str
     n: int
@@ -28,77 +29,94 @@ class QuickConstants:
     alpha: float
     batch_size: int
     L: float  #: measured: max_i L_i|a_i|^2; of a Lipschitz loss, max_i G_i^2|a_i|^2
-    mean_sample: float  #: measured: the mean of these numbers; promised: Lhat_pi is at most this in every order
-    full_gradient_constant: float  #: measured, to a relative residual of 1e-4: (1/n)||Λ^{1/2}A||^2
-    til_bound: float  #: Ltil_pi is at most this in every order
+    mean_sample: float  #: measured: the mean of these numbers
+    full_gradient_constant: float  #: measured: (1/n)||Λ^{1/2}A||^2 is at least this, and little more where `residual` is small
+    hat_bound: float  #: promised: (1/n)||Λ^{1/2}A||^2, and so Lhat_pi in every order, is at most this
+    til_bound: float  #: promised: Ltil_pi is at most this in every order
     predicted_lhat: float  #: estimated: what Lhat tends to for random orders of data with one dominant direction
+    predicted_til_bound: float  #: estimated: `til_bound` as it would be if the constant of full gradients were what was measured
     smooth: bool  #: constants of a smooth loss; else of a Lipschitz one
-    products: int  #: pairs of sweeps over the data that it took, beside one for the norms of rows
-    residual: float  #: relative, of the constant of full gradients
+    residual: float  #: relative: an eigenvalue, though it need not be the largest, is as near to that of the vector found
+    sweeps: float  #: over the data: one, and a part of one to see where to look; rows in memory are all looked at, several times
     seconds: float
     version: str = __version__
 
     @property
-    def hat_bound(self) -> float:
-        """Lhat_pi is at most this in every order: the constant of full gradients with its residual. A norm found by iteration may
-        be too small all the same; `mean_sample` is above it for certain.
-        """
-        return min(self.full_gradient_constant * (1.0 + self.residual), self.mean_sample)
+    def safe_step_size_limit(self) -> float | None:
+        """Promised: a step that the theorems allow in every order; None for a Lipschitz loss."""
+        return formulas.step_size_limit(self.n, self.batch_size, self.hat_bound, self.til_bound) if self.smooth else None
 
     @property
-    def safe_step_size_limit(self) -> float | None:
-        """The largest step that the theorems allow in every order; None for a Lipschitz loss."""
-        return formulas.step_size_limit(self.n, self.batch_size, self.hat_bound, self.til_bound) if self.smooth else None
+    def predicted_step_size_limit(self) -> float | None:
+        """Estimated: the same, if the constant of full gradients were what was measured."""
+        hat, til = self.full_gradient_constant, self.predicted_til_bound
+        return formulas.step_size_limit(self.n, self.batch_size, hat, til) if self.smooth else None
 
     def to_dict(self) -> dict[str, Any]:
         """Every number under the name of its attribute, ready for JSON."""
-        names = (*self.__dataclass_fields__, "hat_bound", "safe_step_size_limit")
+        names = (*self.__dataclass_fields__, "safe_step_size_limit", "predicted_step_size_limit")
         return {name: finite(getattr(self, name)) for name in names}
 
     def __str__(self) -> str:
         L, hat, til = ("L", "Lhat", "Ltil") if self.smooth else ("G²", "Ghat", "Gtil")
-        step = "" if self.safe_step_size_limit is None else f"\nstep size    up to {self.safe_step_size_limit:.4g} in every order"
+        safe, predicted = self.safe_step_size_limit, self.predicted_step_size_limit
+        step = (
+            "" if safe is None else f"\nstep size    up to {safe:.4g} in every order   (promised; estimated: up to {predicted:.4g})"
+        )
         single = "" if self.smooth else f"   (G: {sqrt(self.L):.6g})"
         return (
             f"n            {self.n}\nd            {self.d}\nnnz          {self.nnz}\nloss         {self.loss}"
             + (f" with alpha = {self.alpha:g}" if self.alpha else "")
             + f"\nbatch size   {self.batch_size}"
             f"\n{L:<13}{self.L:.6g}   (measured; mean over the rows {self.mean_sample:.6g}){single}"
-            f"\nfull         {self.full_gradient_constant:.6g}   (measured to {self.residual:.1e}: the constant of full gradients)"
-            f"\n{hat:<13}{self.hat_bound:.6g} at most in every order   (estimate 4/π² rule: {self.predicted_lhat:.6g})"
-            f"\n{til:<13}{self.til_bound:.6g} at most in every order{step}"
-            f"\nsweeps       {2 * self.products + 1}, {self.seconds:.2f} s; no order was measured"
+            f"\nfull         {self.full_gradient_constant:.6g} at least   (measured, residual {self.residual:.1e}: the constant of "
+            f"full gradients; promised: at most {self.hat_bound:.6g})"
+            f"\n{hat:<13}{self.hat_bound:.6g} at most in every order   (promised; estimate 4/π² rule: {self.predicted_lhat:.6g})"
+            f"\n{til:<13}{self.til_bound:.6g} at most in every order   (promised; estimated: {self.predicted_til_bound:.6g})"
+            + step
+            + f"\npromises     hold with probability {1.0 - FAILURE_PROBABILITY:g}"
+            f"\nsweeps       {self.sweeps:.3g}, {self.seconds:.2f} s; no order was measured"
         )
 
 
 def quick_constants(problem: Any, *, batch_size: int = 1, seed: int = 0) -> QuickConstants:
-    """L and the constant of full gradients, and what follows from them for orders; none is measured.
+    """L and the constant of full gradients, and what follows from them for orders; none is measured, and data on disk is read once.
 
     problem : a `Problem`, or a bare matrix or `Rows`, for which every L_i is 1.
     batch_size : 1..n.
-    seed : of the vector that Lanczos starts from.
+    seed : of the rows that are looked at first, and of the vectors that the data is multiplied with.
     """
     began = time.perf_counter()
     problem = problem if isinstance(problem, Problem) else Problem(problem, loss="unit")
-    batch_size = whole_number("batch_size", batch_size, 1, problem.n, "rows of the data")
-    order = make_order("rr", problem.n, whole_number("seed", seed, 0))
+    n = problem.n
+    batch_size = whole_number("batch_size", batch_size, 1, n, "rows of the data")
+    seed = whole_number("seed", seed, 0)
     with one_thread():
-        shared = Shared(problem, order, tol=_TOL, share=None, orders=False)
-    full, til = shared.full_gradient_constant, shared.bounds(batch_size)[1]
+        norm = norm_of(problem, seed)
+    smooth, squares = problem.smoothness is not None, norm.squared_norms
+    alpha = problem.alpha if smooth else 0.0
+
+    def true(value: float) -> float:
+        return float(np.ldexp(value, 2 * norm.exponent)) + alpha
+
+    heaviest = float(np.partition(squares, n - batch_size)[n - batch_size :].mean())  # what a batch has at most
+    full = true(norm.at_least / n)
     return QuickConstants(
         loss=str(problem.loss),
-        n=problem.n,
+        n=n,
         d=problem.d,
-        nnz=problem.nnz,
+        nnz=norm.nonzeros,
         alpha=problem.alpha,
         batch_size=batch_size,
-        L=shared.largest_sample,
-        mean_sample=shared.mean_sample,
+        L=true(float(squares.max())),
+        mean_sample=true(float(squares.mean())),
         full_gradient_constant=full,
-        til_bound=min(til * (1.0 + shared.residual), shared.largest_sample),
-        predicted_lhat=formulas.ordered_norm_ratio(formulas.batches(problem.n, batch_size)) * full,
-        smooth=shared.smooth,
-        products=shared.products,
-        residual=shared.residual,
+        hat_bound=true(norm.at_most / n),
+        til_bound=true(min(heaviest, norm.at_most / batch_size)),
+        predicted_lhat=formulas.ordered_norm_ratio(formulas.batches(n, batch_size)) * full,
+        predicted_til_bound=true(min(heaviest, norm.at_least / batch_size)),
+        smooth=smooth,
+        residual=norm.residual,
+        sweeps=norm.sweeps,
         seconds=time.perf_counter() - began,
     )

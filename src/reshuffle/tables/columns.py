@@ -271,13 +271,13 @@ def _sparse(n: int, d: int, encoded: Encoded) -> Any:
     return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=(n, d)))
 
 
-def column_number(where: str, names: list[str], target: str | int) -> int:
-    """A column by its name or, counted from 0 or back from the end, by its number."""
-    if target in names:
-        return names.index(str(target))
-    if str(target).removeprefix("-").isdecimal() and -len(names) <= int(target) < len(names):
-        return int(target) % len(names)
-    raise ValueError(f"target={target!r} is not a column of {where}; it has {', '.join(names[:20])}")
+def column_number(where: str, names: list[str], column: str | int, argument: str = "target") -> int:
+    """A column by its name or, counted from 0 or back from the end, by its number; `argument` is what it was named as."""
+    if column in names:
+        return names.index(str(column))
+    if str(column).removeprefix("-").isdecimal() and -len(names) <= int(column) < len(names):
+        return int(column) % len(names)
+    raise ValueError(f"{argument}={column!r} is not a column of {where}; it has {', '.join(names[:20])}")
 
 
 def _place(table: Table, name: str) -> Place:
