@@ -23,6 +23,11 @@ def samples(classes=2, n=150, d=4, seed=0):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_both_solvers_lead_to_the_same_estimators():
+    assert rs.ShuffledSGDClassifierCV is rs.CertifiedClassifierCV
+    assert rs.ShuffledSGDRegressorCV is rs.CertifiedRegressorCV
+
+
 @parametrize_with_checks([rs.CertifiedClassifierCV(alphas=3, cv=3), rs.CertifiedRegressorCV(alphas=3, cv=3)])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
         CertifiedRegressor,
         CertifiedRegressorCV,
         ShuffledSGDClassifier,
+        ShuffledSGDClassifierCV,
         ShuffledSGDRegressor,
+        ShuffledSGDRegressorCV,
     )
     from reshuffle.finite_sum import FiniteSum
     from reshuffle.optimum import NoMinimiserError
@@ -47,7 +49,9 @@ _HOMES = {
     "CertifiedRegressor": "estimators",
     "CertifiedRegressorCV": "estimators",
     "ShuffledSGDClassifier": "estimators",
+    "ShuffledSGDClassifierCV": "estimators",
     "ShuffledSGDRegressor": "estimators",
+    "ShuffledSGDRegressorCV": "estimators",
     "FiniteSum": "finite_sum",
     "NoMinimiserError": "optimum",
     "Plan": "planning",
@@ -94,7 +98,9 @@ __all__ = [
     "Run",
     "Scaling",
     "ShuffledSGDClassifier",
+    "ShuffledSGDClassifierCV",
     "ShuffledSGDRegressor",
+    "ShuffledSGDRegressorCV",
     "SmoothConstants",
     "SolutionPath",
     "__version__",
