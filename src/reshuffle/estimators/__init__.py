@@ -1,8 +1,8 @@
 """Linear models with the interface of scikit-learn and a certificate: fitted, they say how far from the optimum they can be.
 
 `Certified...` is the certified solver, which needs no step size and, as `Certified...CV`, chooses alpha itself; `ShuffledSGD...` is
-Algorithm 1 of the paper, with its order, batch size, step size and epochs. `ShuffledSGD...CV` is another name of `Certified...CV`: which
-alpha is best is asked of the optimum, to which both lead.
+Algorithm 1 of the paper, with its order, batch size, step size and epochs. `ShuffledSGD...CV` is another name of `Certified...CV`:
+which alpha is best is asked of the optimum, to which both lead.
 """
 
 from reshuffle.estimators.certified import CertifiedClassifier, CertifiedRegressor
