@@ -180,10 +180,7 @@ class Batch:
 
     @cached_property
     def _cost(self) -> float:
-        """Products with the Hessian that take as long as to form and to factorise it, of as many rows as are taken for that."""
-        rows, d = self.problem.rows, self.problem.dimension
-        forming = rows.hessian_cost() * min(self._limit / self.problem.n, 1.0)
-        return 0.5 * (forming + d**3 / (3.0 * tuning.FACTOR_SPEED * max(rows.entries, 1)))
+        return products_a_hessian(self.problem, self._limit)
 
     def preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
         """Nearly the inverse of that Hessian."""
@@ -241,6 +238,13 @@ def rows_for_hessian(problem: Problem) -> int:
     spent = tuning.HESSIAN_OPERATIONS_IN_BLOCKS if problem.rows.in_blocks else tuning.HESSIAN_OPERATIONS
     share = spent / max(problem.rows.hessian_cost(), TINY)
     return min(problem.n, max(tuning.HESSIAN_ROWS_A_FEATURE * problem.dimension, int(share * problem.n)))
+
+
+def products_a_hessian(problem: Problem, limit: int) -> float:
+    """Products with all rows that take as long as to form the Hessian of so many of them and to factorise it."""
+    rows, d = problem.rows, problem.dimension
+    forming = rows.hessian_cost() * min(limit / problem.n, 1.0)
+    return 0.5 * (forming + d**3 / (3.0 * tuning.FACTOR_SPEED * max(rows.entries, 1)))
 
 
 def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: bool, width: float) -> None:

@@ -26,6 +26,18 @@ NEARLY_THERE = 0.25  #: of those passes: a few
 STALL_RECORDS = 60  #: records in which the gap must have fallen for a fit that may stop to go on
 STALL_SHARE = 0.5  #: of the gap before those records: it has not fallen where it is still as large [no effect]
 
+# --- a trial of SDCA with few features
+
+PASSES_A_HESSIAN = 2.7  #: passes that may be expected, for each product that a Hessian takes as long as; fewer with more rows
+TRIAL_ENTRIES = 50_000  #: numbers in the data above which there is a trial
+TRIAL_ROWS = 8.0  #: rows for each feature that it visits
+TRIAL = 0.125  #: of all rows that it visits at most
+TRIAL_JUDGES = 1000  #: other rows at most by which it is judged
+TRIAL_PATIENCE = 0.33  #: of the passes that might be expected: so many may be to go once their rate is known
+FIRST_GAP = 3.0  #: times what there is to gain: no pass is taken to leave more
+UNDONE = 1.5  #: passes more for a digit where reach times curvature is one
+RESTING = 0.5  #: of the passes that visit a row in a flat part of its loss
+
 # --- SDCA
 
 RESTS_BELOW = 0.3  #: of what a row gained on average in a pass: one that gained less rests
