@@ -109,6 +109,17 @@ def species(rng: Random, n: int, d: int) -> Data:
     return X, np.where(own % 2 == 0, 1.0, -1.0) + 0.1 * rng.standard_normal(n)
 
 
+def topics(rng: Random, n: int, d: int) -> Data:
+    """Documents as they are counted, of twenty topics with words of their own, one of which is looked for; lengths far apart."""
+    own_topic = rng.integers(20, size=n)
+    lengths = rng.poisson(rng.lognormal(4.0, 1.0, n)) + 1
+    common = (np.exp(rng.random(lengths.sum()) * math.log(d))).astype(np.int64) - 1
+    own = rng.random(lengths.sum()) < 0.2
+    words = np.where(own, (common * 11 + 977 * np.repeat(own_topic, lengths)) % d, common)
+    X = sp.csr_array((np.ones(words.size), (np.repeat(np.arange(n), lengths), words)), shape=(n, d))
+    return X, np.where(own_topic == 0, 1.0, -1.0) + 0.1 * rng.standard_normal(n)
+
+
 # --- that decided nothing
 
 

@@ -77,6 +77,7 @@ TUNING: tuple[tuple[families.Family, int, int], ...] = (
     (families.baskets, 6_000, 4_000),
     (families.word_counts, 8_000, 6_000),
     (families.word_counts, 30_000, 2_000),
+    (families.topics, 20_000, 4_000),
     (families.species, 8_000, 120),
     (families.species, 50_000, 300),
 )

@@ -53,6 +53,7 @@ from families import (
     spectra,
     splices,
     text,
+    topics,
     word_counts,
 )
 from reshuffle.solver.certified import Solution, solve, tuning
@@ -106,6 +107,7 @@ TUNING = (
     Case(word_counts, 4000, 3000, "logistic", 1.0),
     Case(word_counts, 4000, 3000, "squared_hinge", 10.0, 1e-6),
     Case(word_counts, 10_000, 800, "squared_hinge", 10.0),
+    Case(topics, 10_000, 2000, "squared_hinge", 1.0),
     Case(species, 6000, 120, "logistic", 1.0),
     Case(species, 6000, 400, "squared_hinge", 1.0),
     Case(species, 20_000, 200, "squared_hinge", 10.0, 1e-6),

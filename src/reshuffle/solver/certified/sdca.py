@@ -193,8 +193,13 @@ class Pace:
         self._passes.append((visited, max(gained, TINY)))
         back = min(tuning.RATE_PASSES, max(len(self._passes) - 2, 1))  # what is gained from knowing nothing says little
         if len(self._passes) > back:
-            rate = math.log(self._passes[-1][1] / self._passes[-1 - back][1]) / back
-            self._rate = min(max(rate, math.log(tuning.FASTEST)), 0.0)
+            self._rate = self._fall(back, 1)
+
+    def _fall(self, back: int, wide: int) -> float:
+        """The logarithm of what so many passes gained over what as many did so far back, for each pass between."""
+        gains = [gained for _, gained in self._passes[-back - wide :]]
+        rate = math.log(sum(gains[-wide:]) / sum(gains[:wide])) / back
+        return min(max(rate, math.log(tuning.FASTEST)), 0.0)
 
     def looked(self, gap: float) -> None:
         self._gap, self._since = gap, 0.0
@@ -212,7 +217,9 @@ class Pace:
         if len(self._passes) <= back or self.expected <= aim:
             return 0.0
         lately = sum(visited for visited, _ in self._passes[-back:]) / back
-        return lately * math.log(self.expected / aim) / -self._rate if self._rate < 0.0 else math.inf
+        # a pass that wakes many rows may gain more than the one before it: several together do not
+        rate = self._fall(back, max(min(back, len(self._passes) - 1 - back), 1))
+        return lately * math.log(self.expected / aim) / -rate if rate < 0.0 else math.inf
 
     def hopeless(self, aim: float, patience: float) -> bool:
         """Whether more passes than that are to go, or many, after rates that promised an end led to none."""
