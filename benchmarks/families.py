@@ -112,6 +112,28 @@ def images(rng: Random, n: int, d: int) -> Data:
     return sp.csr_array(X), score - np.median(score) + 0.1 * score.std() * rng.standard_normal(n)
 
 
+def species(rng: Random, n: int, d: int) -> Data:
+    """Twenty marks of d / 20 kinds each, as a field guide lists them: rows are one of forty species, with a mark in ten another."""
+    each = d // 20
+    kinds = (each * rng.random((40, 20)) ** 2).astype(np.int32)
+    own = rng.integers(40, size=n)
+    found = np.where(rng.random((n, 20)) < 0.1, (each * rng.random((n, 20)) ** 2).astype(np.int32), kinds[own])
+    columns = found + each * np.arange(20, dtype=np.int32)
+    X = sp.csr_array((np.ones(20 * n), columns.ravel(), np.arange(0, 20 * n + 1, 20)), shape=(n, d))
+    return X, np.where(own % 2 == 0, 1.0, -1.0) + 0.1 * rng.standard_normal(n)
+
+
+def topics(rng: Random, n: int, d: int) -> Data:
+    """Documents as they are counted, of twenty topics with words of their own, one of which is looked for; lengths far apart."""
+    own_topic = rng.integers(20, size=n)
+    lengths = rng.poisson(rng.lognormal(4.0, 1.0, n)) + 1
+    common = (np.exp(rng.random(lengths.sum()) * math.log(d))).astype(np.int64) - 1
+    own = rng.random(lengths.sum()) < 0.2
+    words = np.where(own, (common * 11 + 977 * np.repeat(own_topic, lengths)) % d, common)
+    X = sp.csr_array((np.ones(words.size), (np.repeat(np.arange(n), lengths), words)), shape=(n, d))
+    return X, np.where(own_topic == 0, 1.0, -1.0) + 0.1 * rng.standard_normal(n)
+
+
 # --- that decided nothing
 
 
@@ -128,6 +150,19 @@ def raw_counts(rng: Random, n: int, d: int) -> Data:
     topics = rng.integers(4, size=n)
     X = sp.csr_array(rng.poisson(profiles[topics] * rng.lognormal(0.0, 1.0, (n, 1))).astype(np.float64))
     return X, np.where(topics < 2, 1.0, -1.0) + 0.7 * rng.standard_normal(n)
+
+
+def splices(rng: Random, n: int, d: int) -> Data:
+    """Windows of d / 4 letters of DNA, a feature for each letter at each place: copies of one of three junctions, the more faithful
+    the nearer to the middle.
+    """
+    places = d // 4
+    chances = np.minimum(0.9, 0.1 + np.abs(np.arange(places) - 0.5 * places) / (0.3 * places))
+    junctions, kinds = rng.integers(4, size=(3, places)), rng.integers(3, size=n)
+    letters = np.where(rng.random((n, places)) < chances, rng.integers(4, size=(n, places)), junctions[kinds])
+    columns = (letters + 4 * np.arange(places)).astype(np.int32)
+    X = sp.csr_array((np.ones(n * places), columns.ravel(), np.arange(0, n * places + 1, places)), shape=(n, 4 * places))
+    return X, np.where(kinds == 0, 1.0, -1.0) + 0.3 * rng.standard_normal(n)
 
 
 def spectra(rng: Random, n: int, d: int) -> Data:

@@ -78,6 +78,9 @@ TUNING: tuple[tuple[families.Family, int, int], ...] = (
     (families.word_counts, 8_000, 6_000),
     (families.word_counts, 30_000, 2_000),
     (families.images, 5_000, 400),
+    (families.topics, 20_000, 4_000),
+    (families.species, 8_000, 120),
+    (families.species, 50_000, 300),
 )
 HELD_OUT: tuple[tuple[families.Family, int, int], ...] = (
     (families.sparse_binary, 50_000, 300),
@@ -86,6 +89,7 @@ HELD_OUT: tuple[tuple[families.Family, int, int], ...] = (
     (families.spectra, 500, 800),
     (families.mixed_scales, 60_000, 25),
     (families.small_table, 2_000, 40),
+    (families.splices, 20_000, 240),
 )
 
 

@@ -140,3 +140,14 @@ def test_what_gains_no_less_than_before_has_no_end():
     assert pace.left(0.1) == math.inf
     assert pace.enough(0.1) == 1.0
     assert paced(1.0, 2).left(0.1) == 0.0  # too early to tell
+
+
+def test_a_pass_that_wakes_rows_does_not_look_like_standing_still():
+    """Gains halve in eight passes, but every fourth wakes rows that rested, and gains half as much again."""
+    pace = Pace(math.inf)
+    for k in range(24):
+        pace.went_on(1.0)
+        pace.passed(0.5, 0.5 ** (k / 8.0) * (1.5 if k % 4 == 0 else 1.0))
+        if k >= 6:
+            pace.looked(1.0)
+            assert 2.0 < pace.left(0.5) < 15.0  # it takes four: eight of half the rows

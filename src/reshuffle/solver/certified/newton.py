@@ -10,7 +10,6 @@ The models' slopes at the new point are the dual values of the certificate: they
 """
 
 from collections.abc import Callable
-from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple
 
@@ -199,19 +198,14 @@ class Batch:
         """Products with the Hessian that take as long as to form and to factorise a better preconditioner; infinite where there is
         none.
         """
-        rows, n, d = self.problem.rows, self.problem.n, self.problem.dimension
-        if d > tuning.MOST_FEATURES or (self.factored and self.limit * tuning.SAMPLE_ABOVE >= self.size):
+        none = self.factored and self.limit * tuning.SAMPLE_ABOVE >= self.size
+        if none or self.problem.dimension > tuning.MOST_FEATURES:
             return inf
-        share = min((2 if self.factored else 1) * self.limit / n, 1.0)
-        return 0.5 * (self._hessian_cost * share + d**3 / (3.0 * tuning.FACTOR_SPEED * max(rows.entries, 1)))
+        return products_a_hessian(self.problem, (2 if self.factored else 1) * self.limit)
 
     def _refine(self) -> None:
         """The next preconditioner is a better one: a Hessian in place of its diagonal, or that of twice as many rows."""
         self.limit, self.factored = (2 if self.factored else 1) * self.limit, True
-
-    @cached_property
-    def _hessian_cost(self) -> float:
-        return self.problem.rows.hessian_cost()
 
     def preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
         """Nearly the inverse of that Hessian."""
@@ -270,6 +264,13 @@ def rows_for_hessian(problem: Problem) -> int:
     spent = tuning.HESSIAN_OPERATIONS_IN_BLOCKS if problem.rows.in_blocks else tuning.HESSIAN_OPERATIONS
     share = spent / max(problem.rows.hessian_cost(), TINY)
     return min(problem.n, max(tuning.HESSIAN_ROWS_A_FEATURE * problem.dimension, int(share * problem.n)))
+
+
+def products_a_hessian(problem: Problem, limit: int) -> float:
+    """Products with all rows that take as long as to form the Hessian of so many of them and to factorise it."""
+    rows, d = problem.rows, problem.dimension
+    forming = rows.hessian_cost() * min(limit / problem.n, 1.0)
+    return 0.5 * (forming + d**3 / (3.0 * tuning.FACTOR_SPEED * max(rows.entries, 1)))
 
 
 def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: bool, width: float) -> None:

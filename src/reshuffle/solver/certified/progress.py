@@ -104,15 +104,15 @@ class Progress:
     @property
     def target(self) -> float:
         """The gap to aim for."""
-        return self._share * self._gain
+        return self.share * self._gain
 
     @property
     def aim(self) -> float:
         """The same as far as one can tell early on: what there is to gain is at most what the bound leaves of the baseline."""
-        return max(self.target, 0.5 * self._share * (self.baseline.f - self.bound)) if np.isfinite(self.bound) else self.target
+        return max(self.target, 0.5 * self.share * (self.baseline.f - self.bound)) if np.isfinite(self.bound) else self.target
 
     @property
-    def _share(self) -> float:
+    def share(self) -> float:
         """Of what is gained, to aim for."""
         return min(self._tol, ROUNDING) if self._small else self._tol
 

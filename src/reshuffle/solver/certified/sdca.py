@@ -28,14 +28,33 @@ from reshuffle.solver.certified.progress import TINY, Progress
 from reshuffle.vectors import Vector
 
 
-def sdca(problem: Problem, progress: Progress, squares: Vector, x: Vector, dual: Vector, *, seed: int, patience: float) -> None:
+def sdca(
+    problem: Problem,
+    progress: Progress,
+    squares: Vector,
+    x: Vector,
+    dual: Vector,
+    *,
+    seed: int,
+    patience: float,
+    worth: float = math.inf,
+) -> bool:
     """Passes until `progress` says that it is enough, or until `patience` (in passes) ends: see `Pace.hopeless`. `squares` are
-    squared norms of rows, without an intercept.
+    squared norms of rows, without an intercept. `worth` is how many passes there may be at all: where it is finite, a part of the
+    first one is a trial, and if `passes_ahead` says that there are more, that was all. Returns whether anything was offered.
     """
     pull = 1.0 / (problem.n * problem.alpha)
     intercept_pull = pull * (float(np.median(squares)) or 1.0) if problem.fit_intercept else 0.0
     step = DualStep(problem.loss, pull, intercept_pull)
     visits, pace = Visits(problem, seed), Pace(progress.gap)
+    if worth < math.inf:
+        share, visit = visits.next(min(tuning.TRIAL, tuning.TRIAL_ROWS * problem.dimension / problem.n))
+        state = DualState(dual, np.zeros(problem.n))
+        problem.rows.sdca_epoch(visit, problem.labels, problem.sample_weight, squares, step, x, state)
+        pace.went_on(share)
+        judges = visits.ahead(min(visit.size, tuning.TRIAL_JUDGES))
+        if not passes_ahead(problem, progress, x, judges, pull * squares[judges] + intercept_pull) <= worth:
+            return False
     while True:
         aim = progress.aim
         if visits.over:
@@ -49,12 +68,40 @@ def sdca(problem: Problem, progress: Progress, squares: Vector, x: Vector, dual:
         hopeless = pace.hopeless(aim, patience)
         if hopeless or not visits.over or pace.expected <= aim or progress.at_last:
             if progress.offer(x, None, dual, pull=-problem.alpha * x[: problem.d]) or hopeless:
-                return
+                return True
             pace.looked(progress.gap)
         else:
             progress.passed()
         if problem.fit_intercept and visits.over:
             x[-1] -= intercept_pull * float(problem.sample_weight @ dual)
+
+
+def fewest_passes(progress: Progress) -> float:
+    """Passes over all rows, from nothing, where rows are orthogonal, each visit is for good and none rests."""
+    return 1.0 + math.log10(tuning.FIRST_GAP / progress.share)
+
+
+def passes_ahead(problem: Problem, progress: Progress, x: Vector, rows: Any, reach: Vector) -> float:
+    """Passes over all rows that are to be expected, from an x that some rows have led to, by others that were not visited. `reach`
+    of a row is how far a visit moves its own margin, for each unit of its dual value.
+
+    A pass gains a digit, or less where rows undo what others have gained: passes grow with reach times the curvature of the loss
+    (Shalev-Shwartz and Zhang 2013), with that of long rows above all, but for as many of the longest as there are features: to
+    each of them x can do justice. x is scaled to where the rows like it best, as a part of a pass overshoots. Rows in a flat part
+    of their loss will rest.
+    """
+    few = rows.size - math.ceil(rows.size * min(problem.dimension / problem.n, 0.5))
+    shortest = np.argpartition(reach, few)[:few]
+    rows, reach = rows[shortest], reach[shortest]
+    samples, level = problem.samples.take(rows), np.full(rows.size, x[-1] if problem.fit_intercept else 0.0)
+    along, regulariser = problem.rows.margins(x, rows) - level, problem.regulariser(x)
+    f, scale = min((samples.total(level, along, s) / rows.size + s * s * regulariser, s) for s in (1.0, 0.5, 0.25, 0.125))
+    gap = min((f - progress.nothing) / progress.baseline.gain(f), tuning.FIRST_GAP)
+    curvatures = samples.models(level + scale * along, False)[1]
+    undone = float((curvatures * reach) @ (reach / max(float(reach.sum()), TINY)))
+    passes = 1.0 + math.log10(max(gap / progress.share, 1.0)) * (1.0 + tuning.UNDONE * undone)
+    awake = np.count_nonzero(curvatures) / rows.size
+    return passes * float(awake + (1.0 - awake) * tuning.RESTING)
 
 
 class Visits:
@@ -79,6 +126,10 @@ class Visits:
         begin = self._place
         self._place = min(begin + math.ceil(share * self._order.size), self._order.size)
         return (self._place - begin) / max(self._order.size, 1), self._order[begin : self._place]
+
+    def ahead(self, count: int) -> Any:
+        """So many of those that come next."""
+        return self._order[self._place : self._place + count]
 
     @property
     def over(self) -> bool:
@@ -142,8 +193,13 @@ class Pace:
         self._passes.append((visited, max(gained, TINY)))
         back = min(tuning.RATE_PASSES, max(len(self._passes) - 2, 1))  # what is gained from knowing nothing says little
         if len(self._passes) > back:
-            rate = math.log(self._passes[-1][1] / self._passes[-1 - back][1]) / back
-            self._rate = min(max(rate, math.log(tuning.FASTEST)), 0.0)
+            self._rate = self._fall(back, 1)
+
+    def _fall(self, back: int, wide: int) -> float:
+        """The logarithm of what so many passes gained over what as many did so far back, for each pass between."""
+        gains = [gained for _, gained in self._passes[-back - wide :]]
+        rate = math.log(sum(gains[-wide:]) / sum(gains[:wide])) / back
+        return min(max(rate, math.log(tuning.FASTEST)), 0.0)
 
     def looked(self, gap: float) -> None:
         self._gap, self._since = gap, 0.0
@@ -161,7 +217,9 @@ class Pace:
         if len(self._passes) <= back or self.expected <= aim:
             return 0.0
         lately = sum(visited for visited, _ in self._passes[-back:]) / back
-        return lately * math.log(self.expected / aim) / -self._rate if self._rate < 0.0 else math.inf
+        # a pass that wakes many rows may gain more than the one before it: several together do not
+        rate = self._fall(back, max(min(back, len(self._passes) - 1 - back), 1))
+        return lately * math.log(self.expected / aim) / -rate if rate < 0.0 else math.inf
 
     def hopeless(self, aim: float, patience: float) -> bool:
         """Whether more passes than that are to go, or many, after rates that promised an end led to none."""

@@ -4,10 +4,13 @@ Two methods, one measure of progress. With few features the Hessian is cheap, an
 all rows. With many, SDCA comes first: on text it gains a digit a pass; where it stalls (heavy rows, strong correlations), Newton
 takes over from where it is. Few rows with many features are as good as few features: see `row_span`. Rows that cannot be visited
 one by one at the price of a pass, as they lie on a GPU, have Newton steps alone.
+
+With few features too, SDCA is faster where rows hardly undo what others have gained, as where most of them are fitted well. A part
+of its first pass says how many passes to expect, and it goes on where they cost less than Newton's Hessians would.
 """
 
 from collections.abc import Callable
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 from scipy.optimize import brentq
@@ -18,10 +21,10 @@ from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
 from reshuffle.rows.devices import memory_in_words
 from reshuffle.solver.certified import tuning
-from reshuffle.solver.certified.newton import few_features, newton
+from reshuffle.solver.certified.newton import few_features, newton, products_a_hessian, rows_for_hessian
 from reshuffle.solver.certified.progress import TINY, Baseline, Progress, Solution
 from reshuffle.solver.certified.row_span import RowSpan
-from reshuffle.solver.certified.sdca import sdca
+from reshuffle.solver.certified.sdca import fewest_passes, sdca
 from reshuffle.validation import starting_point, whole_number
 from reshuffle.vectors import Vector
 
@@ -74,11 +77,12 @@ def _solve(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> No
         _solve(span.problem, inner, warm=warm, seed=seed)
         progress.adopt(span.outside(inner.x), inner.dual, inner.history)
         warm = True
-    if not progress.finished and _dual_passes(problem):
+    if not progress.finished and (_dual_passes(problem) or (not warm and _may_try(problem))):
         squares = problem.squared_norms() - problem.fit_intercept  # asked for once: on disk, this is a pass
-        start = _dual_start(problem, progress, squares, warm)
-        sdca(problem, progress, squares, *start, seed=seed, patience=_patience(problem, squares))
-        warm = True
+        worth = inf if _dual_passes(problem) else _newton_in_passes(problem, squares)
+        if worth >= fewest_passes(progress):
+            start, patience = _dual_start(problem, progress, squares, warm), _patience(problem, squares, worth)
+            warm = sdca(problem, progress, squares, *start, seed=seed, patience=patience, worth=worth) or warm
     if not progress.finished:
         newton(problem, progress, progress.x, seed=seed, grow=not warm, width=_width(problem, progress.baseline))
 
@@ -92,6 +96,12 @@ def _dual_passes(problem: Problem) -> bool:
     """Whether SDCA comes first."""
     few = problem.dimension <= min(few_features(problem), problem.n)
     return problem.rows.one_by_one and (problem.smoothness is None or not few)
+
+
+def _may_try(problem: Problem) -> bool:
+    """Whether SDCA may be tried though features are few: on rows that lie here in memory, and not where Newton takes no time."""
+    rows = problem.rows
+    return not rows.elsewhere and rows.bounds is None and rows.entries > tuning.TRIAL_ENTRIES
 
 
 def _warm_start(problem: Problem, progress: Progress, x: Vector, dual: Vector | None) -> None:
@@ -109,13 +119,28 @@ def _warm_start(problem: Problem, progress: Progress, x: Vector, dual: Vector | 
     progress.offer(x, problem.objective_at(z, x), problem.duals(z))
 
 
-def _patience(problem: Problem, squares: Vector) -> float:
-    """Passes of SDCA that may still be to go before Newton takes over. The more rows there are for each feature, the more dual
-    points belong to the same x, which slows SDCA down, and the fewer iterations a Newton step takes; unless a few rows outweigh
-    all others, whose models hold for short steps alone.
+def _newton_in_passes(problem: Problem, squares: Vector) -> float:
+    """Passes of SDCA that take as long as Newton steps where features are few. The more rows there are for each of them, the more
+    of the work is done by small batches; a few rows that outweigh all others make it more.
     """
+    hessian = products_a_hessian(problem, rows_for_hessian(problem))
+    return tuning.PASSES_A_HESSIAN * hessian * sqrt(sqrt(problem.dimension / problem.n)) * _heavy(problem, squares)
+
+
+def _heavy(problem: Problem, squares: Vector) -> float:
+    """Times that passes may be more because a few rows outweigh all others: Newton's models of them hold for short steps alone."""
     uneven = float(np.linalg.norm(squares)) * sqrt(problem.n) / max(float(squares.sum()), TINY)
-    share = min(tuning.PATIENCE_ROWS * problem.d / problem.n, 1.0) * max(uneven / tuning.PATIENCE_UNEVEN, 1.0)
+    return max(uneven / tuning.PATIENCE_UNEVEN, 1.0)
+
+
+def _patience(problem: Problem, squares: Vector, worth: float) -> float:
+    """Passes of SDCA that may still be to go before Newton takes over, from where they have come to. The more rows there are for
+    each feature, the more dual points belong to the same x, which slows SDCA down, and the fewer iterations a Newton step takes.
+    With few features that is known better: a share of what Newton is `worth`.
+    """
+    if worth < inf:
+        return max(tuning.TRIAL_PATIENCE * worth, tuning.PATIENCE_FEW)
+    share = min(tuning.PATIENCE_ROWS * problem.d / problem.n, 1.0) * _heavy(problem, squares)
     return max(tuning.PATIENCE_MANY * share, tuning.PATIENCE_FEW)
 
 

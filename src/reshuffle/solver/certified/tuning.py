@@ -4,9 +4,9 @@ gap whatever they are. They decide how long that takes.
 What speaks for each: `benchmarks/tuning.py` takes half and double of it, one at a time, on generated problems (text-like, one-hot,
 dense correlated, heavy-tailed, separable, few rows and many), and prints the time over that with the value below. The figures in
 brackets are the geometric means of that, half first, over the problems on which the number changes what is done, and how many those
-are, of the 23 that there were before baskets and word counts; chance moves the ratio of one problem by up to 0.07. [no effect]
-means on none, and a dash a value without sense; a number without brackets is newer than the last run. The numbers for blocks were
-tried on an H200: six problems of 100,000 to 3,000,000 rows and 50 to 3000 features, to 1e-3 and to 1e-7.
+are, of the 23 that there were before baskets, word counts, topics and species; chance moves the ratio of one problem by up to 0.07.
+[no effect] means on none, and a dash a value without sense; a number without brackets is newer than the last run. The numbers for
+blocks were tried on an H200: six problems of 100,000 to 3,000,000 rows and 50 to 3000 features, to 1e-3 and to 1e-7.
 """
 
 # --- which method
@@ -25,6 +25,18 @@ PATIENCE_ENDS = 1.5  #: times those passes that may be made, if more than a few 
 NEARLY_THERE = 0.25  #: of those passes: a few
 STALL_RECORDS = 60  #: records in which the gap must have fallen for a fit that may stop to go on
 STALL_SHARE = 0.5  #: of the gap before those records: it has not fallen where it is still as large [no effect]
+
+# --- a trial of SDCA with few features
+
+PASSES_A_HESSIAN = 2.7  #: passes that may be expected, for each product that a Hessian takes as long as; fewer with more rows
+TRIAL_ENTRIES = 50_000  #: numbers in the data above which there is a trial
+TRIAL_ROWS = 8.0  #: rows for each feature that it visits
+TRIAL = 0.125  #: of all rows that it visits at most
+TRIAL_JUDGES = 1000  #: other rows at most by which it is judged
+TRIAL_PATIENCE = 0.33  #: of the passes that might be expected: so many may be to go once their rate is known
+FIRST_GAP = 3.0  #: times what there is to gain: no pass is taken to leave more
+UNDONE = 1.5  #: passes more for a digit where reach times curvature is one
+RESTING = 0.5  #: of the passes that visit a row in a flat part of its loss
 
 # --- SDCA
 
