@@ -1,7 +1,7 @@
-"""One problem for many alphas, from the largest down: each fit starts where those before it point to, and has a certificate."""
+"""One problem for many alphas: each fit starts where those before it point to, with their Hessian, and has a certificate."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from reshuffle.duality import balanced_duals
 from reshuffle.frames import frame
 from reshuffle.problem import Problem
-from reshuffle.solver.certified.progress import Solution
+from reshuffle.solver.certified.progress import Neighbour, Solution
 from reshuffle.solver.certified.solve import baseline, solve
 from reshuffle.validation import real, whole_number
 from reshuffle.vectors import Vector, dot
@@ -25,6 +25,7 @@ class SolutionPath:
 
     alphas: Vector  #: in the order in which they were given, or from the largest down
     solutions: list[Solution]  #: one for each alpha
+    neighbour: Neighbour = field(default_factory=Neighbour)  #: what the last fit left
 
     @property
     def x(self) -> Vector:
@@ -68,7 +69,7 @@ def path(
     near: SolutionPath | None = None,
 ) -> SolutionPath:
     """Minimise f for each alpha until its certified relative gap is at most tol. Fits go from the largest alpha down, each from
-    where those before it point to.
+    where those before it point to; with `near` they go back from the smallest up.
 
     problem : its own alpha does not matter.
     alphas : the values, or how many, from `alpha_max` down over seven decades.
@@ -78,22 +79,25 @@ def path(
     values, start = grid(problem, near.alphas if near is not None and np.ndim(alphas) == 0 else alphas), baseline(problem)
     if near is not None and not (np.array_equal(values, near.alphas) and near.solutions[0].x.size == problem.dimension):
         raise ValueError("near is a path of other alphas or other features; use one of the same, or None")
+    here, neighbour = problem, Neighbour() if near is None else replace(near.neighbour)
 
     def fit(alpha: float, x0: Vector | None, dual0: Vector | None) -> Solution:
-        here = problem.replace(alpha=alpha)
-        return solve(here, tol=tol, max_iter=max_iter, x0=x0, dual0=dual0, seed=seed, start=start)
+        nonlocal here
+        here = here.replace(alpha=alpha)  # of the last, which has worked out what all alphas share
+        options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "seed": seed, "start": start, "neighbour": neighbour}
+        return solve(here, x0=x0, dual0=dual0, **options)
 
-    return follow(values, fit, near)
+    return replace(follow(values, fit, near), neighbour=neighbour)
 
 
 def follow(
     alphas: Vector, fit: Callable[[float, Vector | None, Vector | None], Solution], near: SolutionPath | None = None
 ) -> SolutionPath:
-    """`fit` an alpha after the other, from the largest down, each from where those before it, or `near`, point to: an x, and dual
-    values.
+    """`fit` an alpha after the other, each from where those before it, or `near`, point to: an x, and dual values. From the largest
+    down; along `near` from the smallest up, as it ended there.
     """
     found: dict[int, Solution] = {}
-    for k in map(int, np.argsort(-alphas, kind="stable")):
+    for k in map(int, np.argsort(-alphas if near is None else alphas, kind="stable")):
         start = _pointed_to(alphas, k, found) if near is None else _moved_along(near, k, found)
         found[k] = fit(float(alphas[k]), *start)
     return SolutionPath(alphas, [found[k] for k in range(alphas.size)])

@@ -8,6 +8,7 @@ one by one at the price of a pass, as they lie on a GPU, have Newton steps alone
 
 from collections.abc import Callable
 from math import sqrt
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -18,8 +19,8 @@ from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
 from reshuffle.rows.devices import memory_in_words
 from reshuffle.solver.certified import tuning
-from reshuffle.solver.certified.newton import few_features, newton
-from reshuffle.solver.certified.progress import TINY, Baseline, Progress, Solution
+from reshuffle.solver.certified.newton import Batch, Losses, few_features, from_nearby, newton, rows_for_hessian
+from reshuffle.solver.certified.progress import TINY, Baseline, Neighbour, Progress, Solution
 from reshuffle.solver.certified.row_span import RowSpan
 from reshuffle.solver.certified.sdca import sdca
 from reshuffle.validation import starting_point, whole_number
@@ -41,9 +42,11 @@ def solve(
     seed: int = 0,
     callback: Callable[[Epoch], None] | None = None,
     start: Baseline | None = None,
+    neighbour: Neighbour | None = None,
 ) -> Solution:
     """Minimise f until the certified gap is at most tol times what was gained over the best constant model, `start` where it is
-    known. A fit that starts from x0 looks first whether that, with its own dual values or dual0, is good enough.
+    known. A fit that starts from x0 looks first whether that, or one step from it, is good enough; dual0 are dual values for a loss
+    with kinks. `neighbour` is what the last fit of a nearby problem left, and takes what this one leaves.
     """
     if problem.alpha == 0.0:
         raise ValueError("alpha=0: without a regulariser there is no certificate to stop by; use alpha > 0, or `minimize`")
@@ -57,7 +60,8 @@ def solve(
     if x0 is None and problem.fit_intercept:
         x[-1] = start.intercept
     small = problem.rows.entries <= tuning.SMALL
-    progress = Progress(problem, x, start, tol=tol, max_iter=max_iter, small=small, callback=callback)
+    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "small": small, "callback": callback}
+    progress = Progress(problem, x, start, neighbour=neighbour, **options)
     with one_thread(), memory_in_words():
         if x0 is not None:
             _warm_start(problem, progress, x, dual0)
@@ -95,13 +99,18 @@ def _dual_passes(problem: Problem) -> bool:
 
 
 def _warm_start(problem: Problem, progress: Progress, x: Vector, dual: Vector | None) -> None:
-    """Looks at x with dual values. Where dual passes would come first, and some are known, they lead to an x of their own, which is
-    where those passes would go on.
+    """From x: a Newton step where the loss is smooth, else a look at it with dual values. Where dual passes would come first, and
+    some are known, they lead to an x of their own, which is where those passes would go on.
     """
-    passes = _dual_passes(problem)
-    if dual is not None and dual.size == problem.n and (passes or problem.smoothness is None):  # else slopes at x tell as much
+    if problem.smoothness is not None:
+        batch = Batch(problem, None, Losses(problem, None), rows_for_hessian(problem), progress.neighbour)
+        from_nearby(batch, progress, x)
+        if not progress.finished and (_in_span(problem) or not _dual_passes(problem)):
+            progress.fall_back(x, batch.at(x).f)  # Newton goes on from there, and dual passes from dual values
+        return
+    if dual is not None and dual.size == problem.n:
         progress.bound_by(dual)
-        if passes:
+        if _dual_passes(problem):
             x[: problem.d] = progress.pull / -problem.alpha
             progress.offer(x, None, None)
             return
@@ -128,7 +137,9 @@ def _dual_start(problem: Problem, progress: Progress, squares: Vector, warm: boo
     if empty.any():
         dual[empty] = problem.duals(problem.margins(progress.x))[empty]
         start = problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.alpha)
-    nothing = lower_bound(problem, dual, -np.inf, start[: problem.d] * -problem.alpha).value if empty.any() else progress.nothing
+    nothing = (
+        lower_bound(problem, dual, -np.inf, start[: problem.d] * -problem.alpha).value if empty.any() else progress.baseline.nothing
+    )
     if warm and progress.bound > nothing:
         dual = progress.dual.copy()
         start[: problem.d] = progress.pull / -problem.alpha
@@ -143,8 +154,9 @@ def baseline(problem: Problem) -> Baseline:
     if problem.fit_intercept or problem.loss.task == "classification":  # else to sort labels would be for nothing
         alone = alone.by_label()
     zero = alone.total(alone.zeros(), alone.zeros(), 0.0) / problem.n
+    nothing = -alone.total_conjugate(alone.zeros(), 1.0) / problem.n
     if not problem.fit_intercept:
-        return Baseline(0.0, zero, _ROUNDED * zero + TINY)
+        return Baseline(0.0, zero, _ROUNDED * zero + TINY, nothing)
 
     def slope(b: float) -> float:
         return float(alone.weights @ alone.apply("derivative", alone.zeros() + b))
@@ -158,7 +170,7 @@ def baseline(problem: Problem) -> Baseline:
     near = _NEAR[problem.loss.smoothness is not None]
     b = low if slope(low) >= 0.0 else high if slope(high) <= 0.0 else float(brentq(slope, low, high, xtol=near, rtol=near))
     f = float(alone.weights @ alone.apply("value", alone.zeros() + b)) / problem.n
-    return Baseline(b, f, _ROUNDED * f + _ROUNDED_LABELS * zero + TINY)
+    return Baseline(b, f, _ROUNDED * f + _ROUNDED_LABELS * zero + TINY, nothing)
 
 
 def _width(problem: Problem, reference: Baseline) -> float:
