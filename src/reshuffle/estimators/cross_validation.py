@@ -24,7 +24,7 @@ from reshuffle.problem import Problem
 from reshuffle.rows import Rows
 from reshuffle.rows.devices import PASSES_A_FIT
 from reshuffle.solver.certified import Solution, SolutionPath, path, solve, solve_multinomial
-from reshuffle.solver.certified.alphas import follow, grid
+from reshuffle.solver.certified.alphas import Terms, follow, grid, mixed
 from reshuffle.validation import whole_number
 from reshuffle.vectors import Vector
 
@@ -62,7 +62,8 @@ class Together(Predictor):
         self._numbers, self._classes = numbers, classes
 
     def path(self, problem: Problem, alphas: Vector, near: SolutionPath | None, **options: Any) -> SolutionPath:
-        def fit(alpha: float, x0: Vector | None, dual0: Vector | None) -> Solution:
+        def fit(alpha: float, terms: Terms) -> Solution:
+            x0 = mixed((factor, one.x) for factor, one in terms)
             return solve_multinomial(problem.replace(alpha=alpha), self._numbers, self._classes, x0=x0, **options)
 
         return follow(alphas, fit, near)

@@ -102,7 +102,7 @@ def _warm_start(problem: Problem, progress: Progress, x: Vector, dual: Vector | 
     """From x: a Newton step where the loss is smooth, else a look at it with dual values. Where dual passes would come first, and
     some are known, they lead to an x of their own, which is where those passes would go on.
     """
-    if problem.smoothness is not None:
+    if problem.loss.smoothness is not None:
         batch = Batch(problem, None, Losses(problem, None), rows_for_hessian(problem), progress.neighbour)
         from_nearby(batch, progress, x)
         if not progress.finished and (_in_span(problem) or not _dual_passes(problem)):
