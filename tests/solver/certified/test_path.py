@@ -114,6 +114,18 @@ def test_a_path_near_another_finds_its_own_minima_and_smooth_ones_without_a_hess
     assert name == "hinge" or passes[0] <= passes[1]
 
 
+@pytest.mark.parametrize(("n", "d"), [(230, 300), (300, 550), (700, 550), (40, 90)])
+def test_a_fold_of_any_shape_is_certified_and_has_its_own_minimum(n, d):
+    """By dual values, by Newton steps with a Hessian, with its diagonal, and from the span of few rows."""
+    p = problem("logistic", n=n, d=d, intercept=True)
+    alphas, kept = [0.1, 0.03, 0.01], np.arange(n) % 5 > 0
+    fold = p.reweighted(np.where(kept, n / kept.sum(), 0.0))
+    near, alone = rs.path(fold, alphas, tol=1e-5, near=rs.path(p, alphas, tol=1e-5)), rs.path(fold, alphas, tol=1e-8)
+    assert near.converged
+    assert np.all(near.f - alone.f + alone.gap >= -1e-12)
+    assert np.all(near.f - alone.f <= near.gap + 1e-12)
+
+
 def test_a_path_leaves_that_of_which_it_is_near_as_it_was():
     p = problem("logistic", n=400, d=5)
     whole = rs.path(p, [0.1, 0.01])

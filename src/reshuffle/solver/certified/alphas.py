@@ -71,7 +71,7 @@ def path(
     near: SolutionPath | None = None,
 ) -> SolutionPath:
     """Minimise f for each alpha until its certified relative gap is at most tol. Fits go from the largest alpha down, each from
-    where those before it point to; with `near` they go back from the smallest up.
+    where those before it point to.
 
     problem : its own alpha does not matter.
     alphas : the values, or how many, from `alpha_max` down over seven decades.
@@ -87,7 +87,8 @@ def path(
         nonlocal here
         here = here.replace(alpha=alpha)  # of the last, which has worked out what all alphas share
         x0, dual0 = mixed((factor, one.x) for factor, one in terms), None
-        if problem.loss.smoothness is None:
+        if problem.loss.smoothness is None or (near is not None and problem.d > problem.n):
+            # on so little data as this a short dual pass moves a fold's values from those of all rows to its own
             dual0 = mixed((factor, one.dual) for factor, one in terms if one.dual.size == problem.n)
         options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "seed": seed, "start": start, "neighbour": neighbour}
         return solve(here, x0=x0, dual0=dual0, **options)
@@ -96,11 +97,12 @@ def path(
 
 
 def follow(alphas: Vector, fit: Callable[[float, Terms], Solution], near: SolutionPath | None = None) -> SolutionPath:
-    """`fit` an alpha after the other, each from where those before it, or `near`, point to. From the largest down; along `near`
-    from the smallest up, as it ended there.
+    """`fit` an alpha after the other, each from where those before it, or `near`, point to. From the largest down; but from the
+    smallest up where `near` left a Hessian, which is that of where it ended.
     """
     found: dict[int, Solution] = {}
-    for k in map(int, np.argsort(-alphas if near is None else alphas, kind="stable")):
+    down = near is None or near.neighbour.hessian is None
+    for k in map(int, np.argsort(-alphas if down else alphas, kind="stable")):
         found[k] = fit(float(alphas[k]), _pointed_to(alphas, k, found) if near is None else _moved_along(near, k, found))
     return SolutionPath(alphas, [found[k] for k in range(alphas.size)])
 

@@ -45,8 +45,9 @@ def solve(
     neighbour: Neighbour | None = None,
 ) -> Solution:
     """Minimise f until the certified gap is at most tol times what was gained over the best constant model, `start` where it is
-    known. A fit that starts from x0 looks first whether that, or one step from it, is good enough; dual0 are dual values for a loss
-    with kinks. `neighbour` is what the last fit of a nearby problem left, and takes what this one leaves.
+    known. A fit that starts from x0 looks first whether that, or one step from it, is good enough; where dual passes would come
+    first, it goes by dual0 if that is known. `neighbour` is what the last fit of a nearby problem left, and takes what this one
+    leaves.
     """
     if problem.alpha == 0.0:
         raise ValueError("alpha=0: without a regulariser there is no certificate to stop by; use alpha > 0, or `minimize`")
@@ -99,18 +100,19 @@ def _dual_passes(problem: Problem) -> bool:
 
 
 def _warm_start(problem: Problem, progress: Progress, x: Vector, dual: Vector | None) -> None:
-    """From x: a Newton step where the loss is smooth, else a look at it with dual values. Where dual passes would come first, and
-    some are known, they lead to an x of their own, which is where those passes would go on.
+    """From x: a Newton step where the loss is smooth, else a look at it. Where dual passes would come first, and dual values are
+    known, they lead to an x of their own, which is where those passes would go on.
     """
-    if problem.loss.smoothness is not None:
+    known, passes = dual is not None and dual.size == problem.n, _dual_passes(problem)
+    if problem.loss.smoothness is not None and not (known and passes):
         batch = Batch(problem, None, Losses(problem, None), rows_for_hessian(problem), progress.neighbour)
         from_nearby(batch, progress, x)
-        if not progress.finished and (_in_span(problem) or not _dual_passes(problem)):
+        if not progress.finished and (_in_span(problem) or not passes):
             progress.fall_back(x, batch.at(x).f)  # Newton goes on from there, and dual passes from dual values
         return
-    if dual is not None and dual.size == problem.n:
+    if dual is not None and known:
         progress.bound_by(dual)
-        if _dual_passes(problem):
+        if passes:
             x[: problem.d] = progress.pull / -problem.alpha
             progress.offer(x, None, None)
             return
