@@ -283,7 +283,7 @@ def from_nearby(batch: Batch, progress: Progress, x: Vector) -> None:
         pull = (gradient - batch.alpha * x)[: batch.problem.d]
         if progress.offer(x, batch.value(x, z), losses.duals(slopes), pull=pull):
             return
-    s, along = batch.direction(gradient, curvatures, _enough(progress, gradient))
+    s, along = batch.direction(gradient, curvatures, _enough(progress, gradient, tuning.NEARBY_SHARE))
     there = batch.at(x + s)
     dual = losses.duals(slopes + losses.bent(curvatures, along))
     progress.offer(there.x, there.f, dual, _moved(x, there.x))
@@ -296,7 +296,7 @@ def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vec
     for _ in range(10**9 if final else tuning.BATCH_STEPS):
         slopes, curvatures = _models(losses, here.z, care)
         gradient = batch.gradient(slopes, here.x)
-        s, along = batch.direction(gradient, curvatures, _enough(progress if final else None, gradient))
+        s, along = batch.direction(gradient, curvatures, _enough(progress if final else None, gradient, tuning.CERTIFICATE_SHARE))
         slope = float(dot(gradient, s))
         before, (length, here) = here, _line_search(batch, here, s, along, slope)
         if losses.exact:
@@ -327,12 +327,12 @@ def _models(losses: Losses, z: Vector, care: float) -> tuple[Vector, Vector]:
     return losses.models(z, 1.0) if straight else (slopes, curvatures)
 
 
-def _enough(progress: Progress | None, gradient: Vector) -> Callable[[Vector, Vector, float], bool]:
-    """When a step is solved well enough: near the end, for the certificate that `progress` asks for."""
+def _enough(progress: Progress | None, gradient: Vector, borne: float) -> Callable[[Vector, Vector, float], bool]:
+    """When a step is solved well enough: near the end, when `progress` has no more than this share of its target to bear."""
 
     def enough(residual: Vector, s: Vector, share: float) -> bool:
         if progress is not None and -float(dot(gradient, s)) < tuning.CG_EXACT_WITHIN * progress.target:
-            return progress.certificate_can_bear(residual) or share < _SOLVED
+            return progress.certificate_can_bear(residual, borne) or share < _SOLVED
         return share < tuning.CG_SHARE
 
     return enough

@@ -151,9 +151,9 @@ class Progress:
         """Whether a point with gradient g is good enough: the bound that its own slopes give lies |g|^2 / (2 alpha) below f."""
         return self._square_of_coefficients(gradient) <= 2.0 * self.problem.alpha * self.target
 
-    def certificate_can_bear(self, residual: Vector) -> bool:
-        """Whether a gradient of this size at the dual point would cost the certificate only a small share of the target."""
-        allowed = 2.0 * tuning.CERTIFICATE_SHARE * self.problem.alpha * self.target
+    def certificate_can_bear(self, residual: Vector, share: float) -> bool:
+        """Whether a gradient of this size at the dual point would cost the certificate at most this share of the target."""
+        allowed = 2.0 * share * self.problem.alpha * self.target
         return self._square_of_coefficients(residual) <= allowed
 
     def _square_of_coefficients(self, x: Vector) -> float:
