@@ -89,6 +89,18 @@ def test_a_regression_is_scored_by_r2(loss):
     assert model.best_estimator_.alpha == model.alpha_
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_without_a_scoring_it_is_scikit_learns_accuracy(classes):
+    X, y = samples(classes)
+    weights = np.random.default_rng(1).integers(0, 4, y.size) * 1.0
+    names = np.array(["a", "b", "c"])[y]
+    usual, named = (
+        rs.CertifiedClassifierCV(alphas=ALPHAS, cv=4, scoring=scoring, random_state=0).fit(X, names, weights)
+        for scoring in (None, "accuracy")
+    )
+    np.testing.assert_allclose(usual.scores_, named.scores_, rtol=1e-12)
+
+
 def test_a_scoring_of_ones_own_sees_the_rows_and_a_fitted_model():
     X, y = samples()
     seen = []

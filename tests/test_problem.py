@@ -215,3 +215,18 @@ def test_missing_labels_are_refused_with_their_row(missing):
     for loss in ("logistic", "squared"):
         with pytest.raises(ValueError, match="y is missing in row 2"):
             rs.Problem(A, np.array([1, 2, missing, 2], dtype=object), loss=loss)
+
+
+def test_another_alpha_shares_what_was_worked_out_of_the_data_and_is_checked_as_the_first_was():
+    X, y = np.random.default_rng(0).standard_normal((20, 3)), np.arange(20) % 2
+    p = rs.Problem(X, y, alpha=0.1, sample_weight=np.arange(20.0))
+    lengths, other = p.lengths, p.replace(alpha=0.3)
+    assert (p.alpha, other.alpha) == (0.1, 0.3)
+    assert other.lengths is lengths
+    assert other.rows is p.rows
+    x = np.ones(3)
+    assert other.objective(x) == pytest.approx(p.objective(x) + 0.1 * 3.0, rel=1e-14)
+    with pytest.raises(ValueError, match="alpha=-1"):
+        p.replace(alpha=-1)
+    with pytest.raises(AttributeError, match=r"problem\.replace\(alpha"):
+        other.alpha = 0.5

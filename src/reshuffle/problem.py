@@ -74,6 +74,10 @@ class Problem:
 
     def replace(self, **changes: Any) -> "Problem":
         """The same problem with other arguments: `problem.replace(alpha=0.1)`."""
+        if changes.keys() == {"alpha"}:  # all else was checked, and what was worked out of it holds
+            other = copy.copy(self)
+            object.__setattr__(other, "alpha", weight("alpha", changes["alpha"]))
+            return other
         names = ("y", "loss", "alpha", "fit_intercept")
         other = Problem(**{"X": self.rows, **{name: getattr(self, name) for name in names}, **changes})
         if "sample_weight" not in changes:

@@ -24,7 +24,7 @@ from reshuffle.problem import Problem
 from reshuffle.rows import Rows
 from reshuffle.rows.devices import PASSES_A_FIT
 from reshuffle.solver.certified import Solution, SolutionPath, path, solve, solve_multinomial
-from reshuffle.solver.certified.alphas import follow, grid
+from reshuffle.solver.certified.alphas import Terms, follow, grid, mixed
 from reshuffle.validation import whole_number
 from reshuffle.vectors import Vector
 
@@ -62,7 +62,8 @@ class Together(Predictor):
         self._numbers, self._classes = numbers, classes
 
     def path(self, problem: Problem, alphas: Vector, near: SolutionPath | None, **options: Any) -> SolutionPath:
-        def fit(alpha: float, x0: Vector | None, dual0: Vector | None) -> Solution:
+        def fit(alpha: float, terms: Terms) -> Solution:
+            x0 = mixed((factor, one.x) for factor, one in terms)
             return solve_multinomial(problem.replace(alpha=alpha), self._numbers, self._classes, x0=x0, **options)
 
         return follow(alphas, fit, near)
@@ -78,7 +79,7 @@ class _CertifiedCV(LinearModel):
     _remedy = "a larger max_iter or larger alphas"
     _numbers = ("tol",)
     _best_of: ClassVar[Any]  # the estimator with one alpha
-    _usual_scoring: ClassVar[str]
+    _usual_scoring: ClassVar[Any]
     alpha = 1.0  # of a problem for which none is chosen yet
     warm_start = False
     alphas: Any
@@ -137,9 +138,9 @@ class _CertifiedCV(LinearModel):
             rows = given.X.take(test) if isinstance(given.X, Rows) else given.X[test]
             return [float(scorer(self._with(points), rows, given.y[test])) for points in fold]
         weights = {} if given.weights is None else {"sample_weight": given.weights[test]}
-        scores = []
+        scores, model = [], self._with(fold[0])
         for points in fold:
-            model = self._with(points)
+            model._set([Trained(x, []) for x in points])
             margins = np.column_stack([problem.rows.margins(x, test) for x in points])
             model._scores = lambda X, margins=margins: margins if is_classifier(self) else margins[:, 0]
             scores.append(float(scorer(model, test, given.y[test], **weights)))  # which asks the model alone
@@ -192,6 +193,11 @@ def _points(predictors: list[Predictor], fold: list[SolutionPath]) -> Iterator[l
         yield [point for own, one in zip(predictors, solutions, strict=True) for point in own.points(one.x)]
 
 
+def accuracy(model: Any, X: Any, y: NDArray[Any], sample_weight: Vector | None = None) -> float:
+    """scikit-learn's, which takes as long as a fit of thousands of rows to look at labels that were looked at before."""
+    return float(np.average(model.predict(X) == y, weights=sample_weight))
+
+
 class CertifiedClassifierCV(_CertifiedCV, LinearClassifier):
     """`CertifiedClassifier` with alpha chosen by cross-validation. Every fit is certified, in the folds too; folds and classes read
     the same data, in threads, and go along a path of warm starts over the alphas.
@@ -210,7 +216,7 @@ class CertifiedClassifierCV(_CertifiedCV, LinearClassifier):
     """
 
     _best_of = CertifiedClassifier
-    _usual_scoring = "accuracy"
+    _usual_scoring = staticmethod(accuracy)
 
     def __init__(
         self,

@@ -369,6 +369,10 @@ class SparseRows(MemoryRows):
         return H
 
     def hessian_cost(self) -> float:
+        return self._mean_length_of_entries
+
+    @cached_property
+    def _mean_length_of_entries(self) -> float:
         lengths = np.diff(self.matrix.indptr).astype(np.float64)
         return float(lengths @ lengths) / max(float(lengths.sum()), 1.0)
 

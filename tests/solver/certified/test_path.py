@@ -1,5 +1,7 @@
 """Many alphas along a path: the solutions of single fits, certified one by one, in whatever order the alphas come."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -7,8 +9,18 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.losses import LOSSES
+from reshuffle.rows.memory import DenseRows
 from reshuffle.solver.certified import alpha_max, baseline, solve
-from tests.solver.certified.test_solve import NAMES, problem
+from reshuffle.solver.certified.progress import Neighbour
+from tests.solver.certified.test_solve import KINKED, NAMES, problem
+
+
+@pytest.fixture
+def hessians(monkeypatch):
+    """Of how many rows each Hessian was formed."""
+    formed, form = [], DenseRows.rough_hessian
+    monkeypatch.setattr(DenseRows, "rough_hessian", lambda self, c, rows=None: formed.append(c.size) or form(self, c, rows))
+    return formed
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -36,20 +48,92 @@ def test_a_path_takes_fewer_passes_than_its_fits():
     assert along < 0.9 * alone
 
 
+def test_every_alpha_of_a_path_takes_one_step_and_hardly_any_a_hessian(hessians):
+    p = problem("logistic", n=3000, d=30)
+    alphas = np.logspace(-1, -3, 20)
+    found = rs.path(p, alphas)
+    assert [len(one.history) for one in found.solutions[1:]] == [1] * 19
+    assert hessians.count(3000) <= 3
+    along = len(hessians)
+    for alpha in alphas:
+        solve(p.replace(alpha=alpha))
+    assert len(hessians) - along >= 20
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in KINKED])
+@pytest.mark.parametrize(("n", "d"), [(900, 6), (230, 300), (40, 90)])
+def test_whatever_a_neighbour_leaves_the_fits_after_it_are_certified(name, n, d):
+    """A Hessian of other data, much too large or nothing at all, and an f that is nowhere near; with Newton's method, dual passes
+    and the span of few rows to fall back on.
+    """
+    p = problem(name, n=n, d=d, alpha=0.01, intercept=True, weighted=True)
+    alone, start = solve(p, tol=1e-9), baseline(p)
+    other = np.cov(np.random.default_rng(1).standard_normal((p.dimension, 2 * p.dimension)))
+    nearby = alone.x + 0.1 * np.random.default_rng(2).standard_normal(p.dimension)
+    for x0 in (nearby, 100.0 * nearby):
+        for H in (n * other, 1e8 * other, 0.0 * other):
+            for f in (np.inf, -1e6, 1e6):
+                found = solve(p, tol=1e-4, x0=x0, neighbour=Neighbour(f, H))
+                assert found.converged
+                assert found.f == pytest.approx(p.objective(found.x), rel=1e-12)
+                assert found.gap <= 1e-4 * (start.f - found.f) * (1.0 + 1e-9) + 1e-12
+                assert found.f - alone.f + alone.gap >= -1e-12
+                assert found.f - alone.f <= found.gap + 1e-12
+
+
+def test_a_step_with_the_hessian_of_another_alpha_is_that_of_its_own(hessians):
+    """Only alpha I differs, and that is put right: one iteration solves for the minimum of a quadratic, however far alpha moved."""
+    p = problem("squared", n=2000, d=20, intercept=True)
+    left = Neighbour()
+    solve(p.replace(alpha=10.0), tol=1e-3, x0=np.zeros(p.dimension), neighbour=left)
+    products, times = [], DenseRows.curved_product
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DenseRows, "curved_product", lambda self, *a: products.append(1) or times(self, *a))
+        found = solve(p.replace(alpha=1e-4), tol=1e-9, x0=np.zeros(p.dimension), neighbour=left)
+    assert found.relative_gap <= 1e-9
+    assert (len(found.history), len(hessians), len(products)) == (1, 1, 1)
+
+
 @pytest.mark.parametrize("name", ["logistic", "hinge", "squared"])
-def test_a_path_near_another_finds_its_own_minima_and_smooth_ones_in_fewer_passes(name):
+def test_a_path_near_another_finds_its_own_minima_and_smooth_ones_without_a_hessian(name, hessians):
     p = problem(name, n=2000, d=30, alpha=1.0, intercept=True)
     alphas = np.logspace(-1, -4, 8)
     weights = np.ones(p.n)
     weights[:200] = 0.0
     fold, whole = p.reweighted(weights * p.n / weights.sum()), rs.path(p, alphas, tol=1e-5)
-    near, alone = rs.path(fold, 8, tol=1e-5, near=whole), rs.path(fold, alphas, tol=1e-5)
+    hessians.clear()
+    near = rs.path(fold, 8, tol=1e-5, near=whole)
+    assert name == "hinge" or not hessians
+    alone = rs.path(fold, alphas, tol=1e-5)
+    assert name == "hinge" or hessians
     np.testing.assert_array_equal(near.alphas, alphas)
     assert near.converged
     assert np.all(near.f - near.gap <= alone.f)
     assert np.all(alone.f - alone.gap <= near.f)
     passes = [sum(len(one.history) for one in path.solutions) for path in (near, alone)]
-    assert p.smoothness is None or passes[0] < passes[1]
+    assert name == "hinge" or passes[0] <= passes[1]
+
+
+@pytest.mark.parametrize(("n", "d"), [(230, 300), (300, 550), (700, 550), (40, 90)])
+def test_a_fold_of_any_shape_is_certified_and_has_its_own_minimum(n, d):
+    """By dual values, by Newton steps with a Hessian, with its diagonal, and from the span of few rows."""
+    p = problem("logistic", n=n, d=d, intercept=True)
+    alphas, kept = [0.1, 0.03, 0.01], np.arange(n) % 5 > 0
+    fold = p.reweighted(np.where(kept, n / kept.sum(), 0.0))
+    near, alone = rs.path(fold, alphas, tol=1e-5, near=rs.path(p, alphas, tol=1e-5)), rs.path(fold, alphas, tol=1e-8)
+    assert near.converged
+    assert np.all(near.f - alone.f + alone.gap >= -1e-12)
+    assert np.all(near.f - alone.f <= near.gap + 1e-12)
+
+
+def test_a_path_leaves_that_of_which_it_is_near_as_it_was():
+    p = problem("logistic", n=400, d=5)
+    whole = rs.path(p, [0.1, 0.01])
+    left, x = replace(whole.neighbour), whole.x
+    rs.path(p.reweighted(np.linspace(0.1, 1.9, p.n)), near=whole)
+    assert whole.neighbour.hessian is left.hessian
+    assert whole.neighbour.f == left.f == whole.f[-1]
+    np.testing.assert_array_equal(whole.x, x)
 
 
 def test_a_path_of_something_else_is_refused():

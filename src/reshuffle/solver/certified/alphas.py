@@ -1,7 +1,7 @@
-"""One problem for many alphas, from the largest down: each fit starts where those before it point to, and has a certificate."""
+"""One problem for many alphas: each fit starts where those before it point to, with their Hessian, and has a certificate."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,15 @@ from numpy.typing import ArrayLike
 from reshuffle.duality import balanced_duals
 from reshuffle.frames import frame
 from reshuffle.problem import Problem
-from reshuffle.solver.certified.progress import Solution
+from reshuffle.solver.certified.progress import Neighbour, Solution
 from reshuffle.solver.certified.solve import baseline, solve
 from reshuffle.validation import real, whole_number
 from reshuffle.vectors import Vector, dot
 
 NEXT_TO_NOTHING = 0.01  #: of the constant model's loss: all that is left to gain at alpha_max
 DECADES = 7.0  #: from alpha_max down to the smallest alpha of a grid
+
+Terms = list[tuple[float, Solution]]  #: where to start: a sum of solutions, each times its factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +27,7 @@ class SolutionPath:
 
     alphas: Vector  #: in the order in which they were given, or from the largest down
     solutions: list[Solution]  #: one for each alpha
+    neighbour: Neighbour = field(default_factory=Neighbour)  #: what the last fit left
 
     @property
     def x(self) -> Vector:
@@ -78,46 +81,55 @@ def path(
     values, start = grid(problem, near.alphas if near is not None and np.ndim(alphas) == 0 else alphas), baseline(problem)
     if near is not None and not (np.array_equal(values, near.alphas) and near.solutions[0].x.size == problem.dimension):
         raise ValueError("near is a path of other alphas or other features; use one of the same, or None")
+    here, neighbour = problem, Neighbour() if near is None else replace(near.neighbour)
 
-    def fit(alpha: float, x0: Vector | None, dual0: Vector | None) -> Solution:
-        here = problem.replace(alpha=alpha)
-        return solve(here, tol=tol, max_iter=max_iter, x0=x0, dual0=dual0, seed=seed, start=start)
+    def fit(alpha: float, terms: Terms) -> Solution:
+        nonlocal here
+        here = here.replace(alpha=alpha)  # of the last, which has worked out what all alphas share
+        x0, dual0 = mixed((factor, one.x) for factor, one in terms), None
+        if problem.loss.smoothness is None or (near is not None and problem.d > problem.n):
+            # on so little data as this a short dual pass moves a fold's values from those of all rows to its own
+            dual0 = mixed((factor, one.dual) for factor, one in terms if one.dual.size == problem.n)
+        options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "seed": seed, "start": start, "neighbour": neighbour}
+        return solve(here, x0=x0, dual0=dual0, **options)
 
-    return follow(values, fit, near)
+    return replace(follow(values, fit, near), neighbour=neighbour)
 
 
-def follow(
-    alphas: Vector, fit: Callable[[float, Vector | None, Vector | None], Solution], near: SolutionPath | None = None
-) -> SolutionPath:
-    """`fit` an alpha after the other, from the largest down, each from where those before it, or `near`, point to: an x, and dual
-    values.
+def follow(alphas: Vector, fit: Callable[[float, Terms], Solution], near: SolutionPath | None = None) -> SolutionPath:
+    """`fit` an alpha after the other, each from where those before it, or `near`, point to. From the largest down; but from the
+    smallest up where `near` left a Hessian, which is that of where it ended.
     """
     found: dict[int, Solution] = {}
-    for k in map(int, np.argsort(-alphas, kind="stable")):
-        start = _pointed_to(alphas, k, found) if near is None else _moved_along(near, k, found)
-        found[k] = fit(float(alphas[k]), *start)
+    down = near is None or near.neighbour.hessian is None
+    for k in map(int, np.argsort(-alphas if down else alphas, kind="stable")):
+        found[k] = fit(float(alphas[k]), _pointed_to(alphas, k, found) if near is None else _moved_along(near, k, found))
     return SolutionPath(alphas, [found[k] for k in range(alphas.size)])
 
 
-def _pointed_to(alphas: Vector, k: int, found: dict[int, Solution]) -> tuple[Vector | None, Vector | None]:
+def mixed(terms: Iterable[tuple[float, Vector]]) -> Vector | None:
+    """The sum of vectors times their factors; None of none."""
+    parts = [factor * vector for factor, vector in terms]
+    return sum(parts[1:], parts[0]) if parts else None
+
+
+def _pointed_to(alphas: Vector, k: int, found: dict[int, Solution]) -> Terms:
     """In line with the last two solutions, in the logarithm of alpha, but no further from the last than they are apart."""
-    if not found:
-        return None, None
-    first, last = list(found)[-2:] if len(found) > 1 else [*found, *found]
+    if len(found) < 2:
+        return [(1.0, one) for one in found.values()]
+    first, last = list(found)[-2:]
     apart = np.log(alphas[first] / alphas[last])
-    on = min(np.log(alphas[last] / alphas[k]) / apart, 1.0) if apart > 0.0 else 0.0
-    here, before = found[last], found[first]
-    return here.x + on * (here.x - before.x), here.dual + on * (here.dual - before.dual)
+    on = min(float(np.log(alphas[last] / alphas[k]) / apart), 1.0) if apart > 0.0 else 0.0
+    return [(1.0 + on, found[last]), (-on, found[first])]
 
 
-def _moved_along(near: SolutionPath, k: int, found: dict[int, Solution]) -> tuple[Vector, Vector]:
+def _moved_along(near: SolutionPath, k: int, found: dict[int, Solution]) -> Terms:
     """Where `near` is for the k-th alpha, moved by as much as what was found last is apart from it there."""
-    last, there = next(reversed(found), None), near.solutions[k]
-    if last is None:
-        return there.x, there.dual
-    other = near.solutions[last]
-    same_rows = there.dual.size == found[last].dual.size
-    return there.x + (found[last].x - other.x), there.dual + (found[last].dual - other.dual) if same_rows else found[last].dual
+    terms = [(1.0, near.solutions[k])]
+    if found:
+        last = next(reversed(found))
+        terms += [(1.0, found[last]), (-1.0, near.solutions[last])]
+    return terms
 
 
 def grid(problem: Problem, alphas: int | ArrayLike) -> Vector:

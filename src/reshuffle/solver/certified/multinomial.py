@@ -21,7 +21,7 @@ from reshuffle.orders.streams import Stream, permutation
 from reshuffle.problem import Problem
 from reshuffle.rows.devices import memory_in_words
 from reshuffle.solver.certified import tuning
-from reshuffle.solver.certified.newton import Batch, Chosen, Losses, batch_sizes, on_batch, rows_for_hessian
+from reshuffle.solver.certified.newton import Batch, Chosen, Losses, batch_sizes, from_nearby, on_batch, rows_for_hessian
 from reshuffle.solver.certified.progress import TINY, Baseline, Progress, Solution
 from reshuffle.vectors import Vector, dot
 
@@ -72,7 +72,7 @@ class Joint:
         """The best constant prediction: the shares of the classes with an intercept, else none."""
         shares = self.hits @ self.one.sample_weight / self.one.n
         f = float(entr(shares).sum()) if self.one.fit_intercept else float(np.log(self.classes)) * float(shares.sum())
-        return Baseline(0.0, f, _ROUNDED * f + TINY)
+        return Baseline(0.0, f, _ROUNDED * f + TINY, 0.0)
 
     def start(self) -> Vector:
         """Zero, with the intercepts of the best constant prediction."""
@@ -193,8 +193,10 @@ def solve_multinomial(
     with one_thread(), memory_in_words():
         if x0 is not None:  # which may be good enough
             whole = JointBatch(joint, None, limit)
-            here = whole.at(x)
-            progress.offer(x, here.f, whole.losses.duals(whole.losses.models(here.z, False)[0]))
+            from_nearby(whole, progress, x)
+            if not progress.finished:
+                progress.fall_back(x, whole.at(x).f)
+                x = progress.x
         sizes = batch_sizes(rows.n, rows.dimension, rows.rows.in_blocks) if x0 is None else [rows.n]
         for size in [] if progress.finished else sizes:
             chosen = np.sort(order[:size]) if size < rows.n else None

@@ -21,7 +21,7 @@ from reshuffle.orders.streams import Stream
 from reshuffle.problem import Problem
 from reshuffle.samples import Samples
 from reshuffle.solver.certified import tuning
-from reshuffle.solver.certified.progress import ROUNDING, TINY, Progress
+from reshuffle.solver.certified.progress import ROUNDING, TINY, Neighbour, Progress
 from reshuffle.vectors import Vector, dot
 
 Chosen = Any  # rows, where vectors with a number for each sample are; None for all of them
@@ -109,13 +109,15 @@ class Point(NamedTuple):
 
 class Batch:
     """A set of rows with the sums over them that a step needs. Steps share a preconditioner as long as few iterations of conjugate
-    gradients are enough with it: to form a Hessian takes as long as several.
+    gradients are enough with it: to form a Hessian takes as long as several. The first one is the `neighbour`'s, if it has any.
     """
 
-    def __init__(self, problem: Problem, rows: Chosen, losses: Losses, limit: int) -> None:
+    def __init__(self, problem: Problem, rows: Chosen, losses: Losses, limit: int, neighbour: Neighbour | None = None) -> None:
         self.problem, self.rows, self.losses, self.limit = problem, rows, losses, limit
-        self._held: Callable[[Vector], Vector] | None = None
         self.factored = problem.dimension <= few_features(problem)  #: whether a Hessian preconditions, and not its diagonal
+        self._neighbour = neighbour if neighbour is not None and self.factored else Neighbour()
+        self._held: Callable[[Vector], Vector] | None = None
+        self._known = self._neighbour.hessian
         self.size = len(losses.weights)
         self.alpha = np.full(problem.dimension, problem.alpha)
         self.alpha[problem.d :] = 0.0
@@ -123,7 +125,11 @@ class Batch:
 
     def at(self, x: Vector) -> Point:
         z = self.margins(x)
-        return Point(x, z, self.losses.total(z, z, 0.0) / self.size + 0.5 * float(dot(self.alpha, x * x)))
+        return Point(x, z, self.value(x, z))
+
+    def value(self, x: Vector, z: Vector) -> float:
+        """The sum at x, whose margins are z."""
+        return self.losses.total(z, z, 0.0) / self.size + 0.5 * float(dot(self.alpha, x * x))
 
     def margins(self, x: Vector) -> Vector:
         return self.problem.rows.margins(x, self.rows)
@@ -141,6 +147,8 @@ class Batch:
     ) -> tuple[Vector, Vector]:
         """Where the models' sum is least, s, and A s: conjugate gradients until enough(residual, s, share) says so."""
         s, along, residual = np.zeros(gradient.size), 0.0 * curvatures, -gradient
+        if self._known is not None:
+            self._held, self._known = self._inverse(self._known), None
         held, worth = self._held, self._worth()
         precondition = held or self._fresh(curvatures)
         towards = precondition(residual)
@@ -215,8 +223,12 @@ class Batch:
             return lambda r: r / diagonal
         chosen, kept = sample_by_curvature(self.problem.samples, curvatures, self.limit)
         rows = self.rows if chosen is None else chosen if self.rows is None else self.rows[chosen]
+        self._neighbour.hessian = self.problem.rows.rough_hessian(kept, rows)
+        return self._inverse(self._neighbour.hessian)
+
+    def _inverse(self, H: Any) -> Callable[[Vector], Vector]:
+        """Of a Hessian of losses, with alpha on its diagonal."""
         data, ridge = self.problem.rows, 0.0
-        H = data.rough_hessian(kept, rows)
         while (inverse := data.factorised(H, self.size, self.alpha + self.damping + ridge)) is None:
             # an intercept without curvature, or a tiny alpha after rounding, may lack a positive pivot
             ridge = max(10.0 * ridge, _PIVOT * (float(H.diagonal().max()) / self.size + self.problem.alpha))
@@ -284,7 +296,27 @@ def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: 
     for size in sizes:
         rows = None if drawn is None or size == n else problem.samples.places(drawn < size / n)
         losses = Losses(problem, rows) if smooth else Smoothed(problem, rows, width, progress.dual)
-        x = on_batch(Batch(problem, rows, losses, limit), progress, x, final=size == n)
+        neighbour = progress.neighbour if rows is None and smooth else None
+        x = on_batch(Batch(problem, rows, losses, limit, neighbour), progress, x, final=size == n)
+
+
+def from_nearby(batch: Batch, progress: Progress, x: Vector) -> None:
+    """From an x that is nearly optimal, on a batch of all rows: x itself, if its gradient is so small that its own slopes prove it
+    good enough, else one whole step. How far down that leads nobody asks, as its certificate says whether it was good.
+    """
+    losses, z = batch.losses, batch.margins(x)
+    if not progress.neighbour.f < inf:
+        progress.fall_back(x, batch.value(x, z))
+    slopes, curvatures = _models(losses, z)
+    gradient = batch.gradient(slopes, x)
+    if progress.near(gradient):
+        pull = (gradient - batch.alpha * x)[: batch.problem.d]
+        if progress.offer(x, batch.value(x, z), losses.duals(slopes), pull=pull):
+            return
+    s, along = batch.direction(gradient, curvatures, _enough(progress, gradient, tuning.NEARBY_SHARE))
+    there = batch.at(x + s)
+    dual = losses.duals(slopes + losses.bent(curvatures, along))
+    progress.offer(there.x, there.f, dual, _moved(x, there.x))
 
 
 def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vector:
@@ -292,17 +324,9 @@ def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vec
     losses, here = batch.losses, batch.at(x)
     since, rounds = 0, 0
     for _ in range(10**9 if final else tuning.BATCH_STEPS):
-        slopes, curvatures = losses.models(here.z, False)
-        if curvatures.sum() <= _STRAIGHT * abs(slopes).sum():  # straight everywhere
-            slopes, curvatures = losses.models(here.z, True)
+        slopes, curvatures = _models(losses, here.z)
         gradient = batch.gradient(slopes, here.x)
-
-        def enough(residual: Vector, s: Vector, share: float) -> bool:
-            if final and -float(dot(gradient, s)) < tuning.CG_EXACT_WITHIN * progress.target:  # noqa: B023 not called after this turn
-                return progress.certificate_can_bear(residual) or share < _SOLVED
-            return share < tuning.CG_SHARE
-
-        s, along = batch.direction(gradient, curvatures, enough)
+        s, along = batch.direction(gradient, curvatures, _enough(progress if final else None, gradient, tuning.CERTIFICATE_SHARE))
         slope = float(dot(gradient, s))
         before, (length, here) = here, _line_search(batch, here, s, along, slope)
         batch.damp(length, slope, s)
@@ -312,8 +336,7 @@ def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vec
         if final:
             f = here.f if losses.exact else progress.problem.objective_at(here.z, here.x)
             dual = losses.duals(slopes + losses.bent(curvatures, along)) if progress.worth_certifying(-slope) else None
-            moved = float(np.linalg.norm(here.x - before.x)) / (float(np.linalg.norm(here.x)) + TINY) if losses.exact else 0.0
-            if progress.offer(here.x, f, dual, moved):
+            if progress.offer(here.x, f, dual, _moved(before.x, here.x) if losses.exact else 0.0):
                 return here.x
         elif length == 1.0 and decrease < tuning.BATCH_DONE * progress.baseline.gain(here.f):
             return here.x
@@ -325,6 +348,28 @@ def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vec
             if losses.settle(here.z):
                 here = batch.at(here.x)
     return here.x
+
+
+def _models(losses: Losses, z: Vector) -> tuple[Vector, Vector]:
+    slopes, curvatures = losses.models(z, False)
+    straight = curvatures.sum() <= _STRAIGHT * abs(slopes).sum()  # everywhere
+    return losses.models(z, True) if straight else (slopes, curvatures)
+
+
+def _enough(progress: Progress | None, gradient: Vector, borne: float) -> Callable[[Vector, Vector, float], bool]:
+    """When a step is solved well enough: near the end, when `progress` has no more than this share of its target to bear."""
+
+    def enough(residual: Vector, s: Vector, share: float) -> bool:
+        if progress is not None and -float(dot(gradient, s)) < tuning.CG_EXACT_WITHIN * progress.target:
+            return progress.certificate_can_bear(residual, borne) or share < _SOLVED
+        return share < tuning.CG_SHARE
+
+    return enough
+
+
+def _moved(before: Vector, x: Vector) -> float:
+    """How far x is from where it was, relative to its size."""
+    return float(np.linalg.norm(x - before)) / (float(np.linalg.norm(x)) + TINY)
 
 
 def _line_search(batch: Batch, here: Point, s: Vector, along: Vector, slope: float) -> tuple[float, Point]:

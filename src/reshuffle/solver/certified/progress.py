@@ -3,12 +3,11 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from reshuffle.duality import bound_of_nothing, certified, lower_bound
+from reshuffle.duality import certified, lower_bound
 from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
 from reshuffle.solver.certified import tuning
@@ -26,6 +25,7 @@ class Baseline:
     intercept: float  #: zero where there is none
     f: float
     floor: float  #: a gain below this could be rounding
+    nothing: float  #: the lower bound of min f that all duals zero give
 
     def gain(self, f: float) -> float:
         return max((self.f - f) if np.isfinite(f) else self.f, self.floor)
@@ -33,6 +33,16 @@ class Baseline:
     def relative(self, f: float, gap: float) -> float:
         """A certified gap over what there was to gain: an upper bound of (f - min f) / (f of the constant - min f)."""
         return gap / self.gain(f)
+
+
+@dataclass
+class Neighbour:
+    """What a fit leaves to those that differ little from it, in alpha or in some rows. It may be anything: it decides how long they
+    take, not what is certified.
+    """
+
+    f: float = np.inf  #: that it came to
+    hessian: Any = None  #: of its losses, without alpha, where one was formed: the last
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +75,9 @@ class Progress:
         max_iter: int,
         small: bool,
         callback: Callable[[Epoch], None] | None,
+        neighbour: Neighbour | None = None,
     ) -> None:
+        self.neighbour = neighbour or Neighbour()
         self.problem, self.baseline, self._tol, self._small = problem, baseline, tol, small
         self._max_iter, self._callback, self._began, self._evaluating = max_iter, callback, time.perf_counter(), 0.0
         self.x, self.dual, self.pull = x, problem.samples.zeros(), np.zeros(problem.d)
@@ -118,7 +130,7 @@ class Progress:
 
     @property
     def _gain(self) -> float:
-        return self.baseline.gain(self.f)
+        return self.baseline.gain(self.f if np.isfinite(self.f) else self.neighbour.f)
 
     @property
     def relative_gap(self) -> float:
@@ -135,9 +147,13 @@ class Progress:
         reached = self.gap <= self.target and not (self._small and self._moved > _STILL)
         return reached or len(self.history) >= self._max_iter or (self.converged and stalled)
 
-    def certificate_can_bear(self, residual: Vector) -> bool:
-        """Whether a gradient of this size at the dual point would cost the certificate only a small share of the target."""
-        allowed = 2.0 * tuning.CERTIFICATE_SHARE * self.problem.alpha * self.target
+    def near(self, gradient: Vector) -> bool:
+        """Whether a point with gradient g is good enough: the bound that its own slopes give lies |g|^2 / (2 alpha) below f."""
+        return self._square_of_coefficients(gradient) <= 2.0 * self.problem.alpha * self.target
+
+    def certificate_can_bear(self, residual: Vector, share: float) -> bool:
+        """Whether a gradient of this size at the dual point would cost the certificate at most this share of the target."""
+        allowed = 2.0 * share * self.problem.alpha * self.target
         return self._square_of_coefficients(residual) <= allowed
 
     def _square_of_coefficients(self, x: Vector) -> float:
@@ -174,14 +190,9 @@ class Progress:
 
     def bound_by(self, dual: Vector, pull: Vector | None = None) -> None:
         """Dual values that may prove a better bound."""
-        found = lower_bound(self.problem, dual, self.f - self.target, pull, self.nothing)
+        found = lower_bound(self.problem, dual, self.f - self.target, pull, self.baseline.nothing)
         if found.value > self.bound:
             self.bound, self.dual, self.pull = found
-
-    @cached_property
-    def nothing(self) -> float:
-        """The lower bound of knowing nothing."""
-        return bound_of_nothing(self.problem)
 
     @property
     def at_last(self) -> bool:
@@ -198,6 +209,11 @@ class Progress:
         if self._callback is not None:
             self._callback(self.history[-1])
 
+    def fall_back(self, x: Vector, f: float) -> None:
+        """To x, where what came after it is worse."""
+        if not self.f <= f:
+            self.x, self.f = x.copy(), f
+
     def adopt(self, x: Vector, dual: Vector, history: list[Epoch]) -> None:
         """What was found in another form of the problem; f and the bound are computed anew."""
         self.x, self.f = x, self.problem.objective(x)
@@ -205,5 +221,6 @@ class Progress:
         self.history = history
 
     def solution(self) -> Solution:
+        self.neighbour.f = self.f
         dual = self.problem.samples.on_host(self.dual)
         return Solution(self.x, dual, self.f, self.certified_gap, self.relative_gap, self.history, self.converged)

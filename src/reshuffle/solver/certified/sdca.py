@@ -96,7 +96,7 @@ def passes_ahead(problem: Problem, progress: Progress, x: Vector, rows: Any, rea
     samples, level = problem.samples.take(rows), np.full(rows.size, x[-1] if problem.fit_intercept else 0.0)
     along, regulariser = problem.rows.margins(x, rows) - level, problem.regulariser(x)
     f, scale = min((samples.total(level, along, s) / rows.size + s * s * regulariser, s) for s in (1.0, 0.5, 0.25, 0.125))
-    gap = min((f - progress.nothing) / progress.baseline.gain(f), tuning.FIRST_GAP)
+    gap = min((f - progress.baseline.nothing) / progress.baseline.gain(f), tuning.FIRST_GAP)
     curvatures = samples.models(level + scale * along, False)[1]
     undone = float((curvatures * reach) @ (reach / max(float(reach.sum()), TINY)))
     passes = 1.0 + math.log10(max(gap / progress.share, 1.0)) * (1.0 + tuning.UNDONE * undone)

@@ -11,6 +11,7 @@ of its first pass says how many passes to expect, and it goes on where they cost
 
 from collections.abc import Callable
 from math import inf, sqrt
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -21,8 +22,8 @@ from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
 from reshuffle.rows.devices import memory_in_words
 from reshuffle.solver.certified import tuning
-from reshuffle.solver.certified.newton import few_features, newton, products_a_hessian, rows_for_hessian
-from reshuffle.solver.certified.progress import TINY, Baseline, Progress, Solution
+from reshuffle.solver.certified.newton import Batch, Losses, few_features, from_nearby, newton, products_a_hessian, rows_for_hessian
+from reshuffle.solver.certified.progress import TINY, Baseline, Neighbour, Progress, Solution
 from reshuffle.solver.certified.row_span import RowSpan
 from reshuffle.solver.certified.sdca import fewest_passes, sdca
 from reshuffle.validation import starting_point, whole_number
@@ -44,9 +45,12 @@ def solve(
     seed: int = 0,
     callback: Callable[[Epoch], None] | None = None,
     start: Baseline | None = None,
+    neighbour: Neighbour | None = None,
 ) -> Solution:
     """Minimise f until the certified gap is at most tol times what was gained over the best constant model, `start` where it is
-    known. A fit that starts from x0 looks first whether that, with its own dual values or dual0, is good enough.
+    known. A fit that starts from x0 looks first whether that, or one step from it, is good enough; where dual passes would come
+    first, it goes by dual0 if that is known. `neighbour` is what the last fit of a nearby problem left, and takes what this one
+    leaves.
     """
     if problem.alpha == 0.0:
         raise ValueError("alpha=0: without a regulariser there is no certificate to stop by; use alpha > 0, or `minimize`")
@@ -60,7 +64,8 @@ def solve(
     if x0 is None and problem.fit_intercept:
         x[-1] = start.intercept
     small = problem.rows.entries <= tuning.SMALL
-    progress = Progress(problem, x, start, tol=tol, max_iter=max_iter, small=small, callback=callback)
+    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "small": small, "callback": callback}
+    progress = Progress(problem, x, start, neighbour=neighbour, **options)
     with one_thread(), memory_in_words():
         if x0 is not None:
             _warm_start(problem, progress, x, dual0)
@@ -105,11 +110,17 @@ def _may_try(problem: Problem) -> bool:
 
 
 def _warm_start(problem: Problem, progress: Progress, x: Vector, dual: Vector | None) -> None:
-    """Looks at x with dual values. Where dual passes would come first, and some are known, they lead to an x of their own, which is
-    where those passes would go on.
+    """From x: a Newton step where the loss is smooth, else a look at it. Where dual passes would come first, and dual values are
+    known, they lead to an x of their own, which is where those passes would go on.
     """
-    passes = _dual_passes(problem)
-    if dual is not None and dual.size == problem.n and (passes or problem.smoothness is None):  # else slopes at x tell as much
+    known, passes = dual is not None and dual.size == problem.n, _dual_passes(problem)
+    if problem.loss.smoothness is not None and not (known and passes):
+        batch = Batch(problem, None, Losses(problem, None), rows_for_hessian(problem), progress.neighbour)
+        from_nearby(batch, progress, x)
+        if not progress.finished and (_in_span(problem) or not passes):
+            progress.fall_back(x, batch.at(x).f)  # Newton goes on from there, and dual passes from dual values
+        return
+    if dual is not None and known:
         progress.bound_by(dual)
         if passes:
             x[: problem.d] = progress.pull / -problem.alpha
@@ -153,7 +164,9 @@ def _dual_start(problem: Problem, progress: Progress, squares: Vector, warm: boo
     if empty.any():
         dual[empty] = problem.duals(problem.margins(progress.x))[empty]
         start = problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.alpha)
-    nothing = lower_bound(problem, dual, -np.inf, start[: problem.d] * -problem.alpha).value if empty.any() else progress.nothing
+    nothing = (
+        lower_bound(problem, dual, -np.inf, start[: problem.d] * -problem.alpha).value if empty.any() else progress.baseline.nothing
+    )
     if warm and progress.bound > nothing:
         dual = progress.dual.copy()
         start[: problem.d] = progress.pull / -problem.alpha
@@ -168,8 +181,9 @@ def baseline(problem: Problem) -> Baseline:
     if problem.fit_intercept or problem.loss.task == "classification":  # else to sort labels would be for nothing
         alone = alone.by_label()
     zero = alone.total(alone.zeros(), alone.zeros(), 0.0) / problem.n
+    nothing = -alone.total_conjugate(alone.zeros(), 1.0) / problem.n
     if not problem.fit_intercept:
-        return Baseline(0.0, zero, _ROUNDED * zero + TINY)
+        return Baseline(0.0, zero, _ROUNDED * zero + TINY, nothing)
 
     def slope(b: float) -> float:
         return float(alone.weights @ alone.apply("derivative", alone.zeros() + b))
@@ -183,7 +197,7 @@ def baseline(problem: Problem) -> Baseline:
     near = _NEAR[problem.loss.smoothness is not None]
     b = low if slope(low) >= 0.0 else high if slope(high) <= 0.0 else float(brentq(slope, low, high, xtol=near, rtol=near))
     f = float(alone.weights @ alone.apply("value", alone.zeros() + b)) / problem.n
-    return Baseline(b, f, _ROUNDED * f + _ROUNDED_LABELS * zero + TINY)
+    return Baseline(b, f, _ROUNDED * f + _ROUNDED_LABELS * zero + TINY, nothing)
 
 
 def _width(problem: Problem, reference: Baseline) -> float:

@@ -72,6 +72,7 @@ CG_ITERATIONS = 300  #: of conjugate gradients in a step at most [0.60, 1.41; 1 
 CG_SHARE = 0.01  #: of the first residual, preconditioned, squared: where they stop far from the optimum [0.63, 0.75; 2 problems]
 CG_EXACT_WITHIN = 60.0  #: targets: a step to lower f by less is solved as the certificate asks [0.98, 1.00; 1 problem]
 CERTIFICATE_SHARE = 0.1  #: of the target that the residual of such a step may cost the certificate [1.00, 1.24; 2 problems]
+NEARBY_SHARE = 0.3  #: the same for the one step from where neighbouring fits point to, after which there is mostly no other
 CERTIFY_WITHIN = 30.0  #: targets that quadratic convergence may leave for a bound to be worth its pass [0.92, 1.00; 1 problem]
 DAMPED_LENGTH = 1e-3  #: of a step: after shorter ones the next are damped as after this
 DAMPING_FADES = 0.25  #: what a full step leaves of it
