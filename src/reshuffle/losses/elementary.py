@@ -51,7 +51,7 @@ def _bits(typing_context: Any, number: Any) -> Any:
     return types.int64(types.float64), lambda context, builder, signature, given: builder.bitcast(given[0], ir.IntType(64))
 
 
-@register_jitable(inline="always")  # type: ignore[untyped-decorator]
+@register_jitable  # type: ignore[untyped-decorator]
 def _polynomial(x: Any, coefficients: Any) -> Any:
     total = 0.0
     for each in coefficients:  # unrolled, as their number is known; with more than some twelve it would not be
@@ -59,13 +59,13 @@ def _polynomial(x: Any, coefficients: Any) -> Any:
     return total
 
 
-@register_jitable(inline="always")  # type: ignore[untyped-decorator]
+@register_jitable  # type: ignore[untyped-decorator]
 def _log1p_near_zero(f: Any) -> Any:
     s = f / (2.0 + f)
     return 2.0 * s + s * (s * s) * _polynomial(s * s, _LOG)
 
 
-@overload(exp_below, inline="always")  # type: ignore[untyped-decorator]
+@overload(exp_below)  # type: ignore[untyped-decorator]
 def _compiled_exp_below(m: Any) -> Any:
     def series(m: Any) -> Any:
         least = -min(m, _FARTHEST)
@@ -78,7 +78,7 @@ def _compiled_exp_below(m: Any) -> Any:
     return series
 
 
-@overload(log1p_share, inline="always")  # type: ignore[untyped-decorator]
+@overload(log1p_share)  # type: ignore[untyped-decorator]
 def _compiled_log1p_share(t: Any) -> Any:
     def series(t: Any) -> Any:
         upper = t > _HALVE_ABOVE  # 1 + t = 2 (1 + (t - 1) / 2)
@@ -88,7 +88,7 @@ def _compiled_log1p_share(t: Any) -> Any:
     return series
 
 
-@overload(log_share, inline="always")  # type: ignore[untyped-decorator]
+@overload(log_share)  # type: ignore[untyped-decorator]
 def _compiled_log_share(c: Any) -> Any:
     def series(c: Any) -> Any:
         bits = _bits(max(c, _SMALLEST))
