@@ -97,6 +97,23 @@ def test_many_writers_of_one_file_leave_one_of_theirs(tmp_path):
     assert names_in(tmp_path) == ["model.json"]
 
 
+def test_a_file_that_another_writer_took_before_it_was_locked_is_written_again(tmp_path, monkeypatch):
+    """As one that clears away what it takes for left behind does, between two calls of this one."""
+    out, plain, taken = tmp_path / "model.json", records._lock, []
+
+    def lock(file):
+        if not taken:
+            taken.extend(tmp_path.glob(".model.json.*.part"))
+            taken[0].unlink()
+        plain(file)
+
+    monkeypatch.setattr(records, "_lock", lock)
+    write_file(out, "whole")
+    assert len(taken) == 1
+    assert out.read_text() == "whole"
+    assert names_in(tmp_path) == ["model.json"]
+
+
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path):
     tmp_path.chmod(0o500)

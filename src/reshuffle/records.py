@@ -113,7 +113,16 @@ def _locked(path: Path) -> IO[bytes]:
             continue
         except OSError:
             pass  # this file system has no locks, so nothing is taken for that
-        return file
+        if _lies_at(file, path):
+            return file
+        file.close()  # or had, before it could be locked
+
+
+def _lies_at(file: IO[bytes], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def finite(value: Any) -> Any:
