@@ -87,14 +87,19 @@ def baskets(rng: Random, n: int, d: int) -> Data:
     return X, X @ rng.standard_normal(d) + 1.5 * rng.standard_normal(n)
 
 
+def _counted(rng: Random, subjects: Any, lengths: Any, d: int, share: float, steps: tuple[int, int]) -> Any:
+    """Counts of words by a power law, a share of which are the subject's own: `steps` say where among all words those lie."""
+    common = (np.exp(rng.random(lengths.sum()) * math.log(d))).astype(np.int64) - 1
+    own = rng.random(lengths.sum()) < share
+    words = np.where(own, (common * steps[0] + steps[1] * np.repeat(subjects, lengths)) % d, common)
+    n = lengths.size
+    return sp.csr_array((np.ones(words.size), (np.repeat(np.arange(n), lengths), words)), shape=(n, d))
+
+
 def word_counts(rng: Random, n: int, d: int) -> Data:
     """Documents as they are counted, nothing scaled: words by a power law, of one of ten subjects each, lengths far apart."""
     subjects = rng.integers(10, size=n)
-    lengths = rng.poisson(rng.lognormal(3.0, 0.8, n)) + 1
-    common = (np.exp(rng.random(lengths.sum()) * math.log(d))).astype(np.int64) - 1
-    own = rng.random(lengths.sum()) < 0.3
-    words = np.where(own, (common * 7 + 131 * np.repeat(subjects, lengths)) % d, common)
-    X = sp.csr_array((np.ones(words.size), (np.repeat(np.arange(n), lengths), words)), shape=(n, d))
+    X = _counted(rng, subjects, rng.poisson(rng.lognormal(3.0, 0.8, n)) + 1, d, 0.3, (7, 131))
     return X, np.where(subjects < 4, 1.0, -1.0) + 0.6 * rng.standard_normal(n)
 
 
@@ -126,11 +131,7 @@ def species(rng: Random, n: int, d: int) -> Data:
 def topics(rng: Random, n: int, d: int) -> Data:
     """Documents as they are counted, of twenty topics with words of their own, one of which is looked for; lengths far apart."""
     own_topic = rng.integers(20, size=n)
-    lengths = rng.poisson(rng.lognormal(4.0, 1.0, n)) + 1
-    common = (np.exp(rng.random(lengths.sum()) * math.log(d))).astype(np.int64) - 1
-    own = rng.random(lengths.sum()) < 0.2
-    words = np.where(own, (common * 11 + 977 * np.repeat(own_topic, lengths)) % d, common)
-    X = sp.csr_array((np.ones(words.size), (np.repeat(np.arange(n), lengths), words)), shape=(n, d))
+    X = _counted(rng, own_topic, rng.poisson(rng.lognormal(4.0, 1.0, n)) + 1, d, 0.2, (11, 977))
     return X, np.where(own_topic == 0, 1.0, -1.0) + 0.1 * rng.standard_normal(n)
 
 

@@ -71,6 +71,17 @@ def built(tmp_path):
     return tmp_path / "a.store", X, y
 
 
+def stop_after_each_block(monkeypatch):
+    """Builds, as Ctrl-C would."""
+    written = build._Build._write
+
+    def then_stop(self, *arguments):
+        written(self, *arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(build._Build, "_write", then_stop)
+
+
 def content(path):
     return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
 
@@ -168,13 +179,7 @@ def test_every_format(tmp_path, ending, write, target, monkeypatch):
     rows = rs.open(tmp_path / "whole.store")
     np.testing.assert_array_equal(rows.csr().toarray(), X)
     np.testing.assert_array_equal(rows.labels, y)
-    written = build._Build._write
-
-    def then_stop(self, *arguments):
-        written(self, *arguments)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(build._Build, "_write", then_stop)
+    stop_after_each_block(monkeypatch)
     for _ in rows.blocks:
         with pytest.raises(KeyboardInterrupt):
             rs.build_store(tmp_path / "parts.store", tmp_path / f"data{ending}", target=target)

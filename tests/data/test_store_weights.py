@@ -11,8 +11,7 @@ import pyarrow.parquet
 import pytest
 
 import reshuffle as rs
-from reshuffle.data import build
-from tests.data.test_store import KILLED, ROOT, content, opened, small_pieces, sparse  # noqa: F401 the fixture is for all tests here
+from tests.data.test_store import KILLED, ROOT, content, opened, small_pieces, sparse, stop_after_each_block  # noqa: F401 the fixture is for all tests here
 
 N, D = 400, 30
 
@@ -85,13 +84,7 @@ def test_a_store_holds_the_weights_of_every_format(file, rows, tmp_path, monkeyp
     np.testing.assert_array_equal(found.labels, y)
     np.testing.assert_array_equal(found.weights, w)
     assert {block.facts.arrays["weights"]["dtype"] for block in found.blocks} == {"|i1"}
-    written = build._Build._write
-
-    def then_stop(self, *arguments):
-        written(self, *arguments)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(build._Build, "_write", then_stop)
+    stop_after_each_block(monkeypatch)
     for _ in found.blocks:
         with pytest.raises(KeyboardInterrupt):
             rs.build_store(tmp_path / "parts.store", path, **names)

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reshuffle as rs
 from reshuffle.solver.certified import solve_multinomial
-from reshuffle.solver.certified.multinomial import Joint
+from reshuffle.solver.certified.multinomial import Joint, JointBatch
 
 
 def posed(n=80, d=3, classes=4, intercept=True, weighted=True, alpha=0.02, seed=0, kind=np.asarray):
@@ -38,6 +38,16 @@ def lowest(problem, numbers, classes):
     shape = (classes, problem.dimension)
     start = np.zeros(classes * problem.dimension)
     return minimize(lambda x: objective(problem, numbers, x.reshape(shape)), start, options={"gtol": 1e-8}).fun
+
+
+def test_damping_counts_in_products_and_in_their_inverse():
+    problem, numbers, classes = posed()
+    batch = JointBatch(Joint(problem, numbers, classes), None, problem.n)
+    curvatures, p = batch.losses.models(batch.margins(np.zeros(batch.alpha.size)), False)[1], np.arange(1.0, batch.alpha.size + 1.0)
+    plain = batch.product(curvatures, p)[1]
+    batch.damping = 1e6
+    np.testing.assert_allclose(batch.product(curvatures, p)[1] - plain, 1e6 * p, rtol=1e-9)
+    np.testing.assert_allclose(batch.preconditioner(curvatures)(p), p / 1e6, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])

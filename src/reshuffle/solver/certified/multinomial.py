@@ -8,7 +8,7 @@ The dual values of a sample are p - e_y for a p with entries that are not negati
 l*(p - e_y) = sum_k p_k ln p_k. An intercept asks of the classes that sum_i w_i p_ik is the weight of class k.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -17,11 +17,10 @@ from scipy.special import entr, logsumexp, softmax
 
 from reshuffle.blas import one_thread
 from reshuffle.epoch import Epoch
-from reshuffle.orders.streams import Stream, permutation
 from reshuffle.problem import Problem
 from reshuffle.rows.devices import memory_in_words
 from reshuffle.solver.certified import tuning
-from reshuffle.solver.certified.newton import Batch, Chosen, Losses, batch_sizes, from_nearby, on_batch, rows_for_hessian
+from reshuffle.solver.certified.newton import Batch, Chosen, Losses, from_nearby, growing, on_batch, rows_for_hessian
 from reshuffle.solver.certified.progress import TINY, Baseline, Progress, Solution
 from reshuffle.vectors import Vector, dot
 
@@ -189,7 +188,7 @@ def solve_multinomial(
     joint = Joint(rows, numbers, classes)
     x = joint.start() if x0 is None else x0.ravel().copy()
     progress = JointProgress(joint, x, tol=tol, max_iter=max_iter, callback=callback)
-    order, limit = permutation(rows.n, seed, 0, Stream.GROWING_BATCH), rows_for_hessian(rows)
+    limit = rows_for_hessian(rows)
     with one_thread(), memory_in_words():
         if x0 is not None:  # which may be good enough
             whole = JointBatch(joint, None, limit)
@@ -197,9 +196,8 @@ def solve_multinomial(
             if not progress.finished:
                 progress.fall_back(x, whole.at(x).f)
                 x = progress.x
-        sizes = batch_sizes(rows.n, rows.dimension, rows.rows.in_blocks) if x0 is None else [rows.n]
-        for size in [] if progress.finished else sizes:
-            chosen = np.sort(order[:size]) if size < rows.n else None
+        batches: Iterable[Chosen] = [] if progress.finished else growing(rows, seed) if x0 is None else [None]
+        for chosen in batches:
             x = on_batch(JointBatch(joint, chosen, limit), progress, x, final=chosen is None)
     found = progress.solution()
     return replace(found, x=joint.split(found.x), dual=joint.split(found.dual))

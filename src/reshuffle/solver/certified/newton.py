@@ -9,7 +9,7 @@ a batch while it will do. Steps that turn out too long are damped, and less so a
 The models' slopes at the new point are the dual values of the certificate: they make it tight.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 from typing import Any, NamedTuple
 
@@ -271,6 +271,15 @@ def batch_sizes(n: int, dimension: int, in_blocks: bool = False) -> list[int]:
     return sizes[::-1]
 
 
+def growing(problem: Problem, seed: int) -> Iterator[Chosen]:
+    """Random batches of these sizes, each with all rows of the one before; None for all rows at last."""
+    *sizes, n = batch_sizes(problem.n, problem.dimension, problem.rows.in_blocks)
+    if sizes:
+        drawn = problem.samples.fractions(seed, Stream.GROWING_BATCH)
+        yield from (problem.samples.places(drawn < size / n) for size in sizes)
+    yield None
+
+
 def rows_for_hessian(problem: Problem) -> int:
     """So many that forming their Hessian costs about as much as a few passes over all rows."""
     spent = tuning.HESSIAN_OPERATIONS_IN_BLOCKS if problem.rows.in_blocks else tuning.HESSIAN_OPERATIONS
@@ -289,15 +298,11 @@ def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: 
     """Step until `progress` says that it is enough. `grow` starts with a small batch: that is for an x that knows nothing yet.
     `width` is how far kinks are smoothed at first.
     """
-    n = problem.n
-    sizes = batch_sizes(n, problem.dimension, problem.rows.in_blocks) if grow else [n]
-    drawn = problem.samples.fractions(seed, Stream.GROWING_BATCH) if len(sizes) > 1 else None
     limit, smooth = rows_for_hessian(problem), problem.loss.smoothness is not None
-    for size in sizes:
-        rows = None if drawn is None or size == n else problem.samples.places(drawn < size / n)
+    for rows in growing(problem, seed) if grow else [None]:
         losses = Losses(problem, rows) if smooth else Smoothed(problem, rows, width, progress.dual)
         neighbour = progress.neighbour if rows is None and smooth else None
-        x = on_batch(Batch(problem, rows, losses, limit, neighbour), progress, x, final=size == n)
+        x = on_batch(Batch(problem, rows, losses, limit, neighbour), progress, x, final=rows is None)
 
 
 def from_nearby(batch: Batch, progress: Progress, x: Vector) -> None:
