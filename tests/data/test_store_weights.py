@@ -268,3 +268,10 @@ def test_commands_use_the_weights_and_say_so(weighted, tmp_path, capsys, monkeyp
     np.testing.assert_allclose(names["problem"].sample_weight, problem.sample_weight, rtol=1e-12)
     refused = run("plan", path, *about, "--for", "sklearn", ends=2)
     assert "there is no code for 'sklearn' where rows have weights; use 'reshuffle'" in refused.err
+
+
+def test_a_file_that_is_refused_before_its_first_block_leaves_nothing(tmp_path):
+    (tmp_path / "bad.csv").write_text("a,y,w\n1,1,2\n2,0,-3\n")
+    with pytest.raises(ValueError, match=r"the weight -3\.0 in line 3"):
+        rs.build_store(tmp_path / "bad.store", tmp_path / "bad.csv", target="y", weight="w")
+    assert [file.name for file in tmp_path.iterdir()] == ["bad.csv"]

@@ -81,8 +81,13 @@ def _build(place: Path, files: list[Path], settings: dict[str, Any], progress: A
         if note:
             say(f"{files[0]}: {note}")
         build = _Build(folder, files, settings, asked)
-        build.read(progress)
-        build.finish(say)
+        try:
+            build.read(progress)
+            build.finish(say)
+        except ValueError:
+            if not build.blocks:  # there is nothing to go on with
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
         os.replace(folder, place)
     except OSError as error:
         if error.errno is None:
