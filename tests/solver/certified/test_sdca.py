@@ -4,11 +4,14 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import reshuffle as rs
 from reshuffle.rows import DualState, DualStep
-from reshuffle.solver.certified import tuning
-from reshuffle.solver.certified.sdca import Pace, Visits, awake, rest
+from reshuffle.solver.certified import baseline, solve, tuning
+from reshuffle.solver.certified import sdca as passes
+from reshuffle.solver.certified.progress import Progress
+from reshuffle.solver.certified.sdca import Pace, Visits, awake, grown, rest
 
 
 def test_rows_that_gain_little_rest_longer_each_time():
@@ -151,3 +154,94 @@ def test_a_pass_that_wakes_rows_does_not_look_like_standing_still():
         if k >= 6:
             pace.looked(1.0)
             assert 2.0 < pace.left(0.5) < 15.0  # it takes four: eight of half the rows
+
+
+def test_where_most_rows_rest_a_cycle_of_passes_says_how_fast_they_gain():
+    """Gains halve in forty passes of a tenth of the rows, every eighth wakes all of them, and chance moves each by a tenth."""
+    rng, pace = np.random.default_rng(0), Pace(math.inf)
+    for k in range(120):
+        pace.went_on(1.0)
+        pace.passed(1.0 if k % 8 == 0 else 0.1, 0.5 ** (k / 40.0) * rng.uniform(0.9, 1.1))
+        if k >= 40:
+            pace.looked(1.0)
+            assert 3 <= pace.cycle <= 6
+            assert 4.0 < pace.left(0.5) < 18.0  # it takes 8.5: forty passes, of which five visit all
+    assert paced(0.5, 8).cycle == 2
+    assert paced(0.5, 8).alike == 1  # a pass halves the gap
+    assert paced(0.99, 8).alike == 2
+    alternating = Pace(math.inf)
+    for share in (1.0, 0.95, 0.9, 0.95):
+        alternating.passed(share, 1.0)
+        assert alternating.cycle == 1
+
+
+def topical(n=3000, d=1500, seed=0):
+    """Documents of two topics, which share most words; rows of length one."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(n) < 0.5, -1.0, 1.0)
+    chances = 1.0 / np.arange(1.0, d + 1.0)
+    leaning = rng.choice([0.3, 1.0, 3.0], size=d)
+    words = [rng.choice(d, size=40, p=p / p.sum()) for p in (chances * leaning ** (0.5 * c) for c in y)]
+    X = sp.csr_array((np.ones(40 * n), np.concatenate(words), np.arange(0, 40 * n + 1, 40)), shape=(n, d))
+    X.sum_duplicates()
+    return sp.csr_array(X.multiply(1.0 / np.sqrt(X.power(2).sum(axis=1))[:, None])), y
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_first_pass_that_grows_leaves_x_where_its_dual_values_say(intercept):
+    X, y = topical()
+    p = rs.Problem(X, y, loss="logistic", alpha=10.0 / 3000, fit_intercept=intercept, sample_weight=np.linspace(0.5, 1.5, 3000))
+    visits, squares, pull = Visits(p, 0), np.ones(3000), 0.1
+    x, state = np.full(p.dimension, 0.0), DualState(np.zeros(3000), np.zeros(3000))
+    x[p.d :] = 0.2
+    share = grown(p, visits, squares, DualStep(p.loss, pull, pull * intercept), x, state)
+    assert share == pytest.approx(1.0 - 1.0 / tuning.PARTS, abs=1e-2)
+    assert np.count_nonzero(state.dual) == round(share * 3000)
+    weighted = p.sample_weight * state.dual
+    np.testing.assert_allclose(x[: p.d], -pull * (X.T @ weighted), atol=1e-12)
+    np.testing.assert_allclose(x[p.d :], [0.2 - pull * weighted.sum()][: p.dimension - p.d], atol=1e-12)
+
+
+def test_the_first_pass_grows_only_where_rows_leave_it_to_others_to_fit_them():
+    X, y = topical()
+    step = DualStep(rs.Problem(X, y, loss="logistic", alpha=1.0).loss, 0.1, 0.0)
+    rng = np.random.default_rng(1)
+
+    def visited(X, y, pull=0.1, loss="logistic"):
+        p = rs.Problem(X, y, loss=loss, alpha=1.0 / (pull * y.size))
+        squares, state = p.squared_norms(), DualState(np.zeros(p.n), np.zeros(p.n))
+        return grown(p, Visits(p, 0), squares, step._replace(loss=p.loss, pull=pull), np.zeros(p.d), state)
+
+    assert visited(X, y) > 0.9
+    assert visited(X, y, pull=100.0) == 0.0  # rows that fit themselves
+    assert visited(X, y, loss="hinge") == 0.0  # a kink bends for ever
+    first = visited(X, rng.permutation(y), pull=1.0)  # nothing that others could say
+    assert first == pytest.approx(1.0 / tuning.PARTS, abs=1e-3)
+
+
+def test_a_first_pass_that_grows_saves_passes(monkeypatch):
+    X, y = topical()
+    p = rs.Problem(X, y, loss="logistic", alpha=10.0 / 3000)
+    records = len(solve(p, tol=1e-3).history)
+    monkeypatch.setattr(passes, "grown", lambda *data: 0.0)
+    assert records < len(solve(p, tol=1e-3).history)
+
+
+def test_where_few_rows_are_awake_the_mean_of_x_is_offered(monkeypatch):
+    """Rows near a plane of twenty dimensions, most of them in the flat part of their loss: x goes to and fro between the rest."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 20)) @ rng.standard_normal((20, 800)) / math.sqrt(20) + 0.1 * rng.standard_normal((600, 800))
+    p = rs.Problem(X, np.sign(X @ rng.standard_normal(800)), loss="squared_hinge", alpha=0.1 / 600)
+    averaged, alike = [], Pace.alike.fget
+
+    def records():
+        progress = Progress(p, np.zeros(800), baseline(p), tol=1e-3, max_iter=1000, small=False, callback=None)
+        assert passes.sdca(p, progress, p.squared_norms(), np.zeros(800), np.zeros(600), seed=0, patience=1e9)
+        assert progress.finished
+        return len(progress.history)
+
+    by_means = records()
+    monkeypatch.setattr(Pace, "alike", property(lambda pace: averaged.append(alike(pace)) or 1))
+    assert by_means < 0.95 * records()
+    assert averaged[:2] == [1, 1]
+    assert max(averaged) >= 4

@@ -6,6 +6,9 @@ A row whose visit gained little rests: one pass, and one more each time that it 
 that decide. Rows in a flat part of their loss, which no visit moves, are then hardly read (what solvers of support vectors call
 shrinking), and heavy rows, which every move of the others unsettles, are read in every pass.
 
+Where only a few rows are read in a pass, x moves to and fro between what they ask for, and its mean over some passes is a better
+point; the dual values as they are bound the minimum best.
+
 What a pass gained is known for nothing, and falls as the gap does: it says when to look at f and the bound, which costs as much as
 half a pass, and how many passes are still to go.
 
@@ -46,7 +49,7 @@ def sdca(
     pull = 1.0 / (problem.n * problem.alpha)
     intercept_pull = pull * (float(np.median(squares)) or 1.0) if problem.fit_intercept else 0.0
     step = DualStep(problem.loss, pull, intercept_pull)
-    visits, pace = Visits(problem, seed), Pace(progress.gap)
+    visits, pace, mean = Visits(problem, seed), Pace(progress.gap), x.copy()
     if worth < math.inf:
         share, visit = visits.next(min(tuning.TRIAL, tuning.TRIAL_ROWS * problem.dimension / problem.n))
         state = DualState(dual, np.zeros(problem.n))
@@ -55,6 +58,9 @@ def sdca(
         judges = visits.ahead(min(visit.size, tuning.TRIAL_JUDGES))
         if not passes_ahead(problem, progress, x, judges, pull * squares[judges] + intercept_pull) <= worth:
             return False
+    elif not dual.any():
+        state = DualState(dual, np.zeros(problem.n))
+        pace.went_on(grown(problem, visits, squares, step, x, state))
     while True:
         aim = progress.aim
         if visits.over:
@@ -62,18 +68,61 @@ def sdca(
         share, visit = visits.next(pace.enough(aim) if problem.rows.bounds is None else 1.0)
         problem.rows.sdca_epoch(visit, problem.labels, problem.sample_weight, squares, step, x, state)
         pace.went_on(share)
+        mean[:] = x if pace.alike == 1 else mean + (x - mean) / pace.alike
         if visits.over:
             pace.passed(*visits.rest(state.gains))
             del state, visit  # rows on disk leave little memory for vectors of all of them while f is looked at
-        hopeless = pace.hopeless(aim, patience)
-        if hopeless or not visits.over or pace.expected <= aim or progress.at_last:
-            if progress.offer(x, None, dual, pull=-problem.alpha * x[: problem.d]) or hopeless:
+        if not visits.over or pace.expected <= aim or pace.hopeless(aim, patience) or progress.at_last:
+            if progress.offer(mean, None, dual, pull=-problem.alpha * x[: problem.d]):
                 return True
             pace.looked(progress.gap)
+            if pace.hopeless(progress.aim, patience):
+                return True
         else:
             progress.passed()
         if problem.fit_intercept and visits.over:
             x[-1] -= intercept_pull * float(problem.sample_weight @ dual)
+
+
+def grown(problem: Problem, visits: "Visits", squares: Vector, step: DualStep, x: Vector, state: DualState) -> float:
+    """The first pass, but for its last part, in parts that each take the rows visited by then for all that there are. Rows that
+    come early then do not keep dual values from where x knew nothing, and the pass leads where others take two or three to come
+    (growing batches, in one pass). Returns the share that was visited.
+
+    That is so where rows leave it to others to fit them: where a visit moves the own margin by little (`reach`, times how much the
+    loss bends) and x is good for rows that it has not seen. Where it is not after the first part, that was all.
+    """
+    rows, weights = problem.rows, problem.sample_weight
+    reach = step.pull * float(weights @ squares) / problem.n + step.intercept_pull
+    reach *= problem.loss.smoothness or math.inf
+    if reach > 1.0 or rows.elsewhere or rows.bounds is not None:
+        return 0.0
+    visited, centre = 0, x[problem.d :].copy()
+
+    def shrink(before: int, after: int) -> None:
+        x[:] *= before / after
+        x[problem.d :] += (1.0 - before / after) * centre
+
+    while visited < (1.0 - 1.0 / tuning.PARTS) * problem.n:
+        before, (_, visit) = visited, visits.next(1.0 / tuning.PARTS)
+        visited += visit.size
+        shrink(before, visited)
+        more = problem.n / visited
+        larger = DualStep(step.loss, more * step.pull, more * step.intercept_pull)
+        rows.sdca_epoch(visit, problem.labels, weights, squares, larger, x, state)
+        if before == 0:
+            samples, level, along = _unseen(problem, x, visits.ahead(tuning.TRIAL_JUDGES))
+            left = samples.total(level, along, 1.0) / max(samples.total(level, along, 0.0), TINY)
+            if reach * left > tuning.GROWS_BELOW:
+                break
+    shrink(visited, problem.n)
+    return visited / problem.n
+
+
+def _unseen(problem: Problem, x: Vector, rows: Any) -> tuple[Any, Vector, Vector]:
+    """What is known of these rows, their margins by the intercept alone, and what x adds to them."""
+    level = np.full(rows.size, x[-1] if problem.fit_intercept else 0.0)
+    return problem.samples.take(rows), level, problem.rows.margins(x, rows) - level
 
 
 def fewest_passes(progress: Progress) -> float:
@@ -93,8 +142,7 @@ def passes_ahead(problem: Problem, progress: Progress, x: Vector, rows: Any, rea
     few = rows.size - math.ceil(rows.size * min(problem.dimension / problem.n, 0.5))
     shortest = np.argpartition(reach, few)[:few]
     rows, reach = rows[shortest], reach[shortest]
-    samples, level = problem.samples.take(rows), np.full(rows.size, x[-1] if problem.fit_intercept else 0.0)
-    along, regulariser = problem.rows.margins(x, rows) - level, problem.regulariser(x)
+    (samples, level, along), regulariser = _unseen(problem, x, rows), problem.regulariser(x)
     f, scale = min((samples.total(level, along, s) / rows.size + s * s * regulariser, s) for s in (1.0, 0.5, 0.25, 0.125))
     gap = min((f - progress.baseline.nothing) / progress.baseline.gain(f), tuning.FIRST_GAP)
     curvatures = samples.models(level + scale * along, False)[1]
@@ -185,18 +233,37 @@ class Pace:
         self._passes: list[tuple[float, float]] = []  # how many rows were visited, as a share, and what they gained
         self._rate = math.log(tuning.FASTEST) if gap < math.inf else 0.0  # the logarithm of r, or zero where it is not known
         self._gap, self._since = gap, 0.0  # when last looked at, and how many passes ago that was
+        self._visited = 1.0  # rows in a pass lately, as a share
 
     def went_on(self, share: float) -> None:
         self._since += share
 
     def passed(self, visited: float, gained: float) -> None:
         self._passes.append((visited, max(gained, TINY)))
-        back = min(tuning.RATE_PASSES, max(len(self._passes) - 2, 1))  # what is gained from knowing nothing says little
-        if len(self._passes) > back:
-            self._rate = self._fall(back, 1)
+        made, whole = 0, TINY
+        while whole < 2.0 and made < len(self._passes):  # two, as the last pass may be one that wakes all
+            made, whole = made + 1, whole + self._passes[-1 - made][0]
+        self._visited = whole / made
+        if len(self._passes) > 1:
+            self._rate = self._fall(1)
 
-    def _fall(self, back: int, wide: int) -> float:
-        """The logarithm of what so many passes gained over what as many did so far back, for each pass between."""
+    @property
+    def cycle(self) -> int:
+        """Passes that visit as many rows as there are, or as many as there were passes."""
+        return min(round(1.0 / self._visited), len(self._passes)) or 1
+
+    @property
+    def alike(self) -> int:
+        """Passes at most of a cycle in which the gap hardly falls: x is one of many points as good in them."""
+        return min(self.cycle, max(int(tuning.ALIKE / max(-self._rate, TINY)), 1))
+
+    def _fall(self, fewest: int) -> float:
+        """The logarithm of what a cycle gained, and so many passes at least, over what as many did before, for each pass between.
+        Single passes say little where many rows rest: those that wake them gain more than others.
+        """
+        made = len(self._passes) - 1  # what is gained from knowing nothing says little
+        wide = max(min(max(self.cycle, fewest), made // 2), 1)
+        back = max(min(tuning.RATE_PASSES, made - wide), wide)
         gains = [gained for _, gained in self._passes[-back - wide :]]
         rate = math.log(sum(gains[-wide:]) / sum(gains[:wide])) / back
         return min(max(rate, math.log(tuning.FASTEST)), 0.0)
@@ -216,10 +283,8 @@ class Pace:
         back = tuning.RATE_PASSES
         if len(self._passes) <= back or self.expected <= aim:
             return 0.0
-        lately = sum(visited for visited, _ in self._passes[-back:]) / back
-        # a pass that wakes many rows may gain more than the one before it: several together do not
-        rate = self._fall(back, max(min(back, len(self._passes) - 1 - back), 1))
-        return lately * math.log(self.expected / aim) / -rate if rate < 0.0 else math.inf
+        rate = self._fall(max(back, len(self._passes) // 3))  # the slower passes gain, the more of them it takes to tell how slowly
+        return self._visited * math.log(self.expected / aim) / -rate if rate < 0.0 else math.inf
 
     def hopeless(self, aim: float, patience: float) -> bool:
         """Whether more passes than that are to go, or many, after rates that promised an end led to none."""

@@ -40,9 +40,12 @@ RESTING = 0.5  #: of the passes that visit a row in a flat part of its loss
 
 # --- SDCA
 
+PARTS = 16  #: of the first pass, each as though the rows visited by then were all
+GROWS_BELOW = 0.1  #: reach of a row times what others leave of its loss: the first pass grows where it is less
 RESTS_BELOW = 0.3  #: of what a row gained on average in a pass: one that gained less rests
 RESTS_ABOVE = 0.3  #: of what the pass before gained: where passes gain less each time, all rows are worth a visit
-LONGEST_REST = 7  #: passes
+LONGEST_REST = 15  #: passes
+ALIKE = 0.5  #: by which the logarithm of the gap falls in the passes over which x is averaged
 FASTEST = 0.1  #: of what the pass before gained: no pass is taken to gain less
 GAP_OVER_GAINS = 2.5  #: what the gap is taken to be over what passes have still to gain, before it is looked at
 LAST_PASS = 2.0  #: times what the rate of the last pass says is still to go of one: so much is made of it [1.09, 1.00; 5 problems]
