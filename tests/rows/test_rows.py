@@ -147,8 +147,10 @@ def test_sums_over_rows(storage, intercept):
         x, u = rng.standard_normal(rows.dimension), rng.random(len(B))
         np.testing.assert_allclose(rows.margins(x, chosen), B @ x)
         np.testing.assert_allclose(rows.transposed(u, chosen), B.T @ u)
+        bent = u > 0.3  # rows that do not bend need not be read
+        u *= bent
         along, product = rows.curved_product(u, x, chosen)
-        np.testing.assert_allclose(along, B @ x)
+        np.testing.assert_allclose(along[bent], (B @ x)[bent])
         np.testing.assert_allclose(product, B.T @ (u * (B @ x)), atol=1e-10)
         np.testing.assert_allclose(rows.curved_squares(u, chosen), (u[:, None] * B**2).sum(axis=0))
         H = B.T @ (u[:, None] * B)

@@ -254,7 +254,7 @@ class Rows(ABC):
         return sum((block.transposed(u[place]) for place, block in self._blocks(rows)), np.zeros(self.dimension))
 
     def curved_product(self, curvatures: Vector, x: Vector, rows: Integers | None = None) -> tuple[Vector, Vector]:
-        """A x and A' diag(curvatures) A x, over all rows or over these."""
+        """A x, of the rows that bend, and A' diag(curvatures) A x, over all rows or over these."""
         parts = [block.curved_product(curvatures[place], x) for place, block in self._blocks(rows)]
         return np.concatenate([along for along, _ in parts]), sum((out for _, out in parts), np.zeros(self.dimension))
 

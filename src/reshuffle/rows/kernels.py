@@ -309,17 +309,19 @@ def transposed(A: Any, rows: Any, u: Any, has_intercept: bool, out: Any) -> None
 
 @jit(fastmath=_REASSOCIATE)
 def curved_product(A: Any, rows: Any, curvatures: Any, x: Any, has_intercept: bool, along: Any, out: Any) -> None:
-    """along = A x and out = A' diag(curvatures) A x over these rows."""
+    """along = A x where rows bend, and out = A' diag(curvatures) A x over these rows. Those that do not bend are not read."""
     out[:] = 0.0
     every, last, total = rows.size == 0, x.size - 1, 0.0
     intercept = x[last] if has_intercept else 0.0
     for p in range(along.size):
         i = p if every else rows[p]
+        if curvatures[p] == 0.0:
+            along[p] = 0.0
+            continue
         along[p] = row_dot(A, i, x) + intercept
         force = curvatures[p] * along[p]
-        if force != 0.0:
-            row_add(A, i, force, out)
-            total += force
+        row_add(A, i, force, out)
+        total += force
     if has_intercept:
         out[last] = total
 

@@ -346,7 +346,7 @@ def test_a_step_that_takes_long_with_the_diagonal_goes_on_with_a_hessian():
     curvatures, gradient = rng.random(n), rng.standard_normal(d)
     batch = Batch(p, None, Losses(p, None), p.n)
     assert not batch.factored
-    worth = batch._worth()
+    worth = batch._worth(curvatures)
     products = []
     plain = batch.product
     batch.product = lambda c, v: products.append(1) or plain(c, v)

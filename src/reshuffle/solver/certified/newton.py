@@ -138,18 +138,20 @@ class Batch:
         return self.problem.rows.transposed(slopes, self.rows) / self.size + self.alpha * x
 
     def product(self, curvatures: Vector, p: Vector) -> tuple[Vector, Vector]:
-        """A p, and the Hessian of the models' sum, damped, times p."""
+        """A p, of the rows that bend, and the Hessian of the models' sum, damped, times p."""
         along, product = self.problem.rows.curved_product(curvatures, p, self.rows)
         return along, product / self.size + (self.alpha + self.damping) * p
 
     def direction(
         self, gradient: Vector, curvatures: Vector, enough: Callable[[Vector, Vector, float], bool]
     ) -> tuple[Vector, Vector]:
-        """Where the models' sum is least, s, and A s: conjugate gradients until enough(residual, s, share) says so."""
+        """Where the models' sum is least, s, and A s, of the rows that bend: conjugate gradients until enough(residual, s, share)
+        says so.
+        """
         s, along, residual = np.zeros(gradient.size), 0.0 * curvatures, -gradient
         if self._known is not None:
             self._held, self._known = self._inverse(self._known), None
-        held, worth = self._held, self._worth()
+        held, worth = self._held, self._worth(curvatures)
         precondition = held or self._fresh(curvatures)
         towards = precondition(residual)
         p, size = towards, float(dot(residual, towards))
@@ -159,7 +161,7 @@ class Batch:
             if late or (held is not None and iteration == tuning.KEEP_WITHIN):  # that is not few: go on with another
                 if late:
                     self._refine()
-                    worth = iteration + self._worth()
+                    worth = iteration + self._worth(curvatures)
                 held, precondition = None, self._fresh(curvatures)
                 p = precondition(residual)
                 size, first = float(dot(residual, p)), float(dot(gradient, precondition(gradient)))
@@ -202,14 +204,15 @@ class Batch:
         self._held = fresh if self.factored else None  # a diagonal is formed in no time
         return fresh
 
-    def _worth(self) -> float:
+    def _worth(self, curvatures: Vector) -> float:
         """Products with the Hessian that take as long as to form and to factorise a better preconditioner; infinite where there is
-        none.
+        none. Rows that do not bend cost neither anything.
         """
         none = self.factored and self.limit * tuning.SAMPLE_ABOVE >= self.size
         if none or self.problem.dimension > tuning.MOST_FEATURES:
             return inf
-        return products_a_hessian(self.problem, (2 if self.factored else 1) * self.limit)
+        bent = int((curvatures > 0.0).sum())
+        return products_a_hessian(self.problem, (2 if self.factored else 1) * self.limit, bent)
 
     def _refine(self) -> None:
         """The next preconditioner is a better one: a Hessian in place of its diagonal, or that of twice as many rows."""
@@ -287,11 +290,12 @@ def rows_for_hessian(problem: Problem) -> int:
     return min(problem.n, max(tuning.HESSIAN_ROWS_A_FEATURE * problem.dimension, int(share * problem.n)))
 
 
-def products_a_hessian(problem: Problem, limit: int) -> float:
-    """Products with all rows that take as long as to form the Hessian of so many of them and to factorise it."""
+def products_a_hessian(problem: Problem, limit: int, bent: int) -> float:
+    """Products with so many rows that bend that take as long as to form the Hessian of `limit` of them and to factorise it."""
     rows, d = problem.rows, problem.dimension
-    forming = rows.hessian_cost() * min(limit / problem.n, 1.0)
-    return 0.5 * (forming + d**3 / (3.0 * tuning.FACTOR_SPEED * max(rows.entries, 1)))
+    entries = rows.entries * (bent / problem.n)
+    forming = rows.hessian_cost() * min(limit / max(bent, 1), 1.0) * entries
+    return 0.5 * (forming + d**3 / (3.0 * tuning.FACTOR_SPEED)) / (entries + tuning.PRODUCT_OVERHEAD)
 
 
 def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: bool, width: float) -> None:
@@ -318,7 +322,7 @@ def from_nearby(batch: Batch, progress: Progress, x: Vector) -> None:
         pull = (gradient - batch.alpha * x)[: batch.problem.d]
         if progress.offer(x, batch.value(x, z), losses.duals(slopes), pull=pull):
             return
-    s, along = batch.direction(gradient, curvatures, _enough(progress, gradient, tuning.NEARBY_SHARE))
+    s, along = batch.direction(gradient, curvatures, _enough(progress, gradient, tuning.NEARBY_SHARE, False))
     there = batch.at(x + s)
     dual = losses.duals(slopes + losses.bent(curvatures, along))
     progress.offer(there.x, there.f, dual, _moved(x, there.x))
@@ -331,9 +335,10 @@ def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vec
     for _ in range(10**9 if final else tuning.BATCH_STEPS):
         slopes, curvatures = _models(losses, here.z)
         gradient = batch.gradient(slopes, here.x)
-        s, along = batch.direction(gradient, curvatures, _enough(progress if final else None, gradient, tuning.CERTIFICATE_SHARE))
+        enough = _enough(progress if final else None, gradient, tuning.CERTIFICATE_SHARE, batch.damping > 0.0)
+        s, along = batch.direction(gradient, curvatures, enough)
         slope = float(dot(gradient, s))
-        before, (length, here) = here, _line_search(batch, here, s, along, slope)
+        before, (length, here) = here, _line_search(batch, here, s, slope)
         batch.damp(length, slope, s)
         decrease = before.f - here.f
         if progress.small or abs(decrease + 0.5 * slope) > tuning.KEEP_IF * abs(slope):  # small data asks for steps that are exact
@@ -361,12 +366,12 @@ def _models(losses: Losses, z: Vector) -> tuple[Vector, Vector]:
     return losses.models(z, True) if straight else (slopes, curvatures)
 
 
-def _enough(progress: Progress | None, gradient: Vector, borne: float) -> Callable[[Vector, Vector, float], bool]:
+def _enough(progress: Progress | None, gradient: Vector, borne: float, damped: bool) -> Callable[[Vector, Vector, float], bool]:
     """When a step is solved well enough: near the end, when `progress` has no more than this share of its target to bear."""
 
     def enough(residual: Vector, s: Vector, share: float) -> bool:
         if progress is not None and -float(dot(gradient, s)) < tuning.CG_EXACT_WITHIN * progress.target:
-            return progress.certificate_can_bear(residual, borne) or share < _SOLVED
+            return progress.certificate_can_bear(residual, borne) or share < (tuning.CG_DAMPED if damped else _SOLVED)
         return share < tuning.CG_SHARE
 
     return enough
@@ -377,7 +382,7 @@ def _moved(before: Vector, x: Vector) -> float:
     return float(np.linalg.norm(x - before)) / (float(np.linalg.norm(x)) + TINY)
 
 
-def _line_search(batch: Batch, here: Point, s: Vector, along: Vector, slope: float) -> tuple[float, Point]:
+def _line_search(batch: Batch, here: Point, s: Vector, slope: float) -> tuple[float, Point]:
     """The full step if f falls as it should, else a part of it, and so on; known margins make that cheap. No step at all where
     rounding leaves no way down.
     """
@@ -385,7 +390,7 @@ def _line_search(batch: Batch, here: Point, s: Vector, along: Vector, slope: flo
     if _falls(there.f, here.f, slope):
         return 1.0, there
     xx, xs, ss = (0.5 * float(dot(batch.alpha, product)) for product in (here.x * here.x, 2.0 * here.x * s, s * s))
-    length = tuning.BACKTRACK
+    along, length = there.z - here.z, tuning.BACKTRACK
     while length > _SHORTEST:
         near = batch.losses.total(here.z, along, length) / batch.size + xx + length * (xs + length * ss)
         if _falls(near, here.f, length * slope):

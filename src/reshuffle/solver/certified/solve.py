@@ -134,7 +134,7 @@ def _newton_in_passes(problem: Problem, squares: Vector) -> float:
     """Passes of SDCA that take as long as Newton steps where features are few. The more rows there are for each of them, the more
     of the work is done by small batches; a few rows that outweigh all others make it more.
     """
-    hessian = products_a_hessian(problem, rows_for_hessian(problem))
+    hessian = products_a_hessian(problem, rows_for_hessian(problem), problem.n)
     return tuning.PASSES_A_HESSIAN * hessian * sqrt(sqrt(problem.dimension / problem.n)) * _heavy(problem, squares)
 
 
