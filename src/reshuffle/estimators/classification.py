@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -159,6 +160,8 @@ def _classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _refuse_numbers(y: Any) -> None:
     # of whole numbers and text every value is a class; what else may be one, scikit-learn decides, which takes it long
+    if y.dtype.kind == "f":
+        assert_all_finite(y, input_name="y")
     if y.dtype.kind == "O" or (y.dtype.kind == "f" and not np.array_equal(y, np.rint(y))):
         check_classification_targets(y)
 
