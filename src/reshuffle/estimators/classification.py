@@ -160,7 +160,7 @@ def _classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _refuse_numbers(y: Any) -> None:
     # of whole numbers and text every value is a class; what else may be one, scikit-learn decides, which takes it long
-    if y.dtype.kind == "f":
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
         assert_all_finite(y, input_name="y")
     if y.dtype.kind == "O" or (y.dtype.kind == "f" and not np.array_equal(y, np.rint(y))):
         check_classification_targets(y)

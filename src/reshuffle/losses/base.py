@@ -2,7 +2,7 @@
 
 import sys
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, cached_property
 from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -64,7 +64,7 @@ class Loss:
         """Where the conjugate is finite: bounds of u in regression, of u y in classification."""
         return (-inf, inf)
 
-    @property
+    @cached_property
     def parameter(self) -> float:
         """The loss's parameter, which is its only field; 0 where it has none."""
         own = fields(self)
