@@ -93,7 +93,7 @@ def lower_bound(problem: Problem, dual: Vector, wanted: float, nothing: float, p
     u = problem.in_dual_domain(dual)
     if problem.fit_intercept and not problem.samples.balance_signs(u):
         pull = None
-    pull = problem.transposed(problem.samples.weights * u)[: problem.d] / problem.n if pull is None else pull
+    pull = problem.rows.transposed(problem.samples.weights * u)[: problem.d] / problem.n if pull is None else pull
     along = problem.dual_objective_along(u, pull)
     full = along(1.0)
     if full >= wanted or full >= 0.5 * (wanted + nothing):
