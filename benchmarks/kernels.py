@@ -35,6 +35,7 @@ import numpy as np
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
+from reshuffle._compiled import of_sample
 from reshuffle.losses import get_loss, loops
 from reshuffle.losses.base import compiled, compiled_over
 from reshuffle.rows import in_memory, kernels
@@ -90,6 +91,7 @@ def signed_dot(A: Any, i: Any, x: Any) -> Any:
 def epoch(dot: Any, add: Any) -> Any:
     @numba.njit(nogil=True, fastmath={"contract"})  # type: ignore[untyped-decorator]
     def kernel(A: Any, visit: Any, labels: Any, derivative: Any, step: float, x: Any) -> None:
+        derivative = of_sample(derivative)
         for i in visit:
             add(A, i, -step * derivative(dot(A, i, x), labels[i], 0.0), x)
 
@@ -152,6 +154,7 @@ def rest_with_branches(gains: Any, below: float, longest: int, rests: Any, left:
 
 @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
 def one_by_one(function: Any, z: Any, labels: Any, out: Any) -> None:
+    function = of_sample(function)
     for i in range(z.size):
         out[i] = function(z[i], labels[i], 0.0)
 

@@ -523,6 +523,33 @@ def test_frames_bring_the_names_of_their_columns(frame):
         model.predict(frame({"a": X[:, 0], "b": X[:, 1], "z": X[:, 2]}))
 
 
+def test_names_of_columns_go_with_the_data_that_had_them():
+    X, y = samples()
+    for other in (X, sp.csr_array(X), rs.rows.as_rows(X)):
+        model = estimator("logistic").fit(pd.DataFrame(X, columns=["a", "b", "c"]), y).fit(other, y)
+        assert not hasattr(model, "feature_names_in_")
+
+
+@pytest.mark.parametrize("labels", [np.asarray, list])
+@pytest.mark.parametrize("weights", [None, np.arange(40.0)])
+def test_a_damaged_matrix_is_refused_whatever_comes_with_it(labels, weights):
+    X, y = samples()
+    X = sp.csr_array(X)
+    X.indices[7] = 3
+    with pytest.raises(ValueError, match=r"index 3 at place 7 is outside of 0\.\.2"):
+        estimator("logistic").fit(X, labels(y), weights)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_label_that_is_no_number_is_no_class(value):
+    X, y = samples()
+    y = y.astype(float)
+    y[3] = value
+    for data in (X, sp.csr_array(X), rs.rows.as_rows(X), X.tolist()):
+        with pytest.raises(ValueError, match=r"y contains (NaN|infinity)"):
+            estimator("logistic").fit(data, y)
+
+
 def test_pickles_and_clones():
     X, y = samples()
     model = Classifier("smoothed_hinge:0.5", alpha=ALPHA, random_state=1).fit(X, y)

@@ -10,6 +10,7 @@ from reshuffle import losses
 from reshuffle.losses import LOSSES, get_loss, loops
 from reshuffle.losses.base import _as_c_function, _substitute, compiled, compiled_over
 from reshuffle.losses.elementary import exp_below, log1p_share, log_share
+from tests.oracle import called
 
 
 def smoothed_hinge(margin, gamma):
@@ -141,14 +142,14 @@ def test_what_is_not_a_loss_is_refused(text, complaint):
 
 
 def without_formula(loss, function):
-    return _as_c_function(_substitute(function, compiled(loss, "derivative")), False)
+    return _as_c_function(_substitute(function, _as_c_function(loss.derivative, True)), False).ctypes
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
 @pytest.mark.parametrize("y", [-1.0, 1.0])
 def test_the_prox_is_the_least_point_with_and_without_the_formula(name, y):
     loss, f = get_loss(name), DEFINITIONS[name]
-    prox, search = compiled(loss, "prox"), without_formula(loss, "prox")
+    prox, search = called(compiled(loss, "prox"), 5), without_formula(loss, "prox")
     for step in (1e-6, 0.3, 1.0, 40.0, 1e7):
         for p in (-50.0, -1.3, 0.0, 0.4, 1.0, 7.0):
             z = p
@@ -165,7 +166,7 @@ def test_the_prox_is_the_least_point_with_and_without_the_formula(name, y):
 @pytest.mark.parametrize("y", [-1.0, 1.0])
 def test_the_curvature_is_the_slope_of_the_derivative_with_and_without_the_formula(name, y):
     loss = get_loss(name)
-    curvature, slope = compiled(loss, "curvature"), without_formula(loss, "curvature")
+    curvature, slope = called(compiled(loss, "curvature")), without_formula(loss, "curvature")
     for z in (-30.0, -2.03, -0.4, 0.11, 0.73, 2.9, 30.0):
         expected = (loss.derivative(z + 1e-6, y, loss.parameter) - loss.derivative(z - 1e-6, y, loss.parameter)) / 2e-6
         assert curvature(z, y, loss.parameter) == pytest.approx(expected, abs=1e-6)

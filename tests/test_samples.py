@@ -13,6 +13,7 @@ from reshuffle.losses import LOSSES, Logistic, get_loss
 from reshuffle.losses.base import compiled
 from reshuffle.orders.streams import Stream
 from reshuffle.solver.certified.newton import sample_by_curvature
+from tests.oracle import called
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'reshuffle[gpu]'")
 from reshuffle import tensor_samples  # noqa: E402
@@ -45,13 +46,13 @@ def test_forms_in_tensors_are_the_functions_of_the_loss(name, z, label, share):
         ours = float(
             getattr(form, function)(torch.tensor([z], dtype=torch.float64), torch.tensor([y], dtype=torch.float64), parameter)
         )
-        theirs = compiled(loss, function)(z, y, parameter)
+        theirs = called(compiled(loss, function))(z, y, parameter)
         assert ours == pytest.approx(theirs, rel=1e-13, abs=1e-14 if function == "curvature" else 1e-300), function
     low, high = (min(max(end, -1e6), 1e6) for end in loss.dual_domain)
     u = (y if loss.task == "classification" else 1.0) * (low + share * (high - low))
     ours = float(form.conjugate(torch.tensor([u], dtype=torch.float64), torch.tensor([y], dtype=torch.float64), parameter))
     # of terms that nearly cancel where u is small or at its end
-    assert ours == pytest.approx(compiled(loss, "conjugate")(u, y, parameter), rel=1e-13, abs=1e-15 * (1.0 + u * u))
+    assert ours == pytest.approx(called(compiled(loss, "conjugate"))(u, y, parameter), rel=1e-13, abs=1e-15 * (1.0 + u * u))
 
 
 def both(name, seed=0, weights="some are zero"):

@@ -11,8 +11,7 @@ from typing import Any
 import numba
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.types import FunctionType, WrapperAddressProtocol
-from numba.extending import intrinsic, typeof_impl
+from numba.extending import intrinsic
 
 Kernel = Callable[..., Any]
 
@@ -49,24 +48,24 @@ def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     return types.void(array, index), emit
 
 
-class CFunction(WrapperAddressProtocol):
-    """A C function with its numba type kept: numba works the type of a plain one out anew in every call of a kernel, which takes
-    longer than a kernel on small data.
+def function_at(signature: Any) -> Any:
+    """Makes a C function of its address, inside a kernel. Kernels take functions by their addresses: numba sees at once that a
+    number is one, and to see what a function is takes it longer than a kernel takes on small data.
     """
+    kind = types.FunctionType(signature)
 
-    def __init__(self, function: Any) -> None:
-        self.function, self.kind, self._address = function, FunctionType(function._sig), function.address
+    @intrinsic  # type: ignore[untyped-decorator]
+    def function(typing_context: Any, address: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            empty = context.get_constant_null(kind)
+            return builder.insert_value(empty, builder.inttoptr(arguments[0], empty.type.elements[0]), 0)
 
-    def __call__(self, *arguments: float) -> Any:
-        return self.function.ctypes(*arguments)
+        return kind(address), emit
 
-    def __wrapper_address__(self) -> int:
-        return int(self._address)
-
-    def signature(self) -> Any:
-        return self.function._sig
+    return function
 
 
-@typeof_impl.register(CFunction)  # type: ignore[untyped-decorator]
-def _type_of_c_function(function: CFunction, context: Any) -> Any:
-    return function.kind
+_NUMBER, _VECTOR = types.float64, types.float64[::1]
+of_sample = function_at(_NUMBER(_NUMBER, _NUMBER, _NUMBER))  #: a function of a loss, f(z, y, parameter)
+prox_of_sample = function_at(_NUMBER(*[_NUMBER] * 5))  #: its prox
+of_samples = function_at(types.void(_VECTOR, _VECTOR, _NUMBER, _VECTOR))  #: f(z, y, parameter, out) of vectors

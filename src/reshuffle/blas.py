@@ -40,7 +40,9 @@ def one_thread() -> Iterator[None]:
 def _set(libraries: list[Any], threads: Iterable[int]) -> list[int]:
     """Returns what it was. Newer versions of threadpoolctl let no thread put back what another has taken down, unless asked to."""
     before = [library.get_num_threads() for library in libraries]
-    for library, number in zip(libraries, threads, strict=True):
+    for library, now, number in zip(libraries, before, threads, strict=True):
+        if now == number:
+            continue
         release = getattr(library, "clear_controlling_thread", lambda force: None)
         release(force=True)
         library.set_num_threads(number)

@@ -84,28 +84,19 @@ class Bound(NamedTuple):
     pull: Vector  #: A'(w dual) / n, without the intercept
 
 
-def bound_of_nothing(problem: Problem) -> float:
-    """The lower bound of min f that all duals zero give."""
-    samples = problem.samples.by_label() if problem.loss.task == "classification" else problem.samples  # two say it all
-    return -samples.total_conjugate(samples.zeros(), 1.0) / problem.n
-
-
-def lower_bound(problem: Problem, dual: Vector, wanted: float, pull: Vector | None = None, nothing: float | None = None) -> Bound:
+def lower_bound(problem: Problem, dual: Vector, wanted: float, nothing: float, pull: Vector | None = None) -> Bound:
     """A lower bound of min f from any dual values: they are moved into their domain and, with an intercept, those of the heavier
-    sign are scaled down until both sides balance. Where that bound is nearer to the one of knowing nothing (all duals zero) than to
-    the bound that is wanted, the best multiple of the duals is tried. `pull` is A'(w dual) / n, for duals in their domain of which
-    it is known: without an intercept the bound then needs no product. `nothing` is `bound_of_nothing`, where it is known.
+    sign are scaled down until both sides balance. Where that bound is nearer to the one that all duals zero give, `nothing`, than
+    to the one that is wanted, the best multiple of the duals is tried. `pull` is A'(w dual) / n, for duals in their domain of which
+    it is known: without an intercept the bound then needs no product.
     """
     u = problem.in_dual_domain(dual)
     if problem.fit_intercept and not problem.samples.balance_signs(u):
         pull = None
-    pull = problem.transposed(problem.samples.weights * u)[: problem.d] / problem.n if pull is None else pull
+    pull = problem.rows.transposed(problem.samples.weights * u)[: problem.d] / problem.n if pull is None else pull
     along = problem.dual_objective_along(u, pull)
     full = along(1.0)
-    if full >= wanted:
-        return Bound(full, u, pull)
-    nothing = bound_of_nothing(problem) if nothing is None else nothing
-    if full >= 0.5 * (wanted + nothing):
+    if full >= wanted or full >= 0.5 * (wanted + nothing):
         return Bound(full, u, pull)
     half = along(0.5)
     bend = full - 2.0 * half + nothing  # of the parabola through the three, which a concave function keeps below zero

@@ -241,11 +241,14 @@ class Problem:
         return self._objective(self._by_sample("z", z, infinite=True), self._point(x))
 
     def _objective(self, z: Vector, x: Vector) -> float:
-        return self.samples.total(z, z, 0.0) / self.n + self.regulariser(x)
+        return self.samples.total(z, z, 0.0) / self.n + self._regulariser(x)
 
     def regulariser(self, x: Vector) -> float:
         """(alpha/2)|x|^2, without the intercept."""
-        coefficients = self._point(x)[: self.d]
+        return self._regulariser(self._point(x))
+
+    def _regulariser(self, x: Vector) -> float:
+        coefficients = x[: self.d]
         return 0.5 * self.alpha * float(dot(coefficients, coefficients))
 
     def gradient(self, x: Vector) -> Vector:

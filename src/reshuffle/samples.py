@@ -37,7 +37,7 @@ class Samples:
     def by_label(self) -> "Samples":
         """A sample for each label, with the weight of all that have it: as many as a constant prediction can tell apart."""
         if self.loss.task == "classification":  # which spares a sort
-            labels, upper = np.array([-1.0, 1.0]), float(self.weights[self.labels > 0.0].sum())
+            labels, upper = np.array([-1.0, 1.0]), float((self.weights * (self.labels > 0.0)).sum())
             return Samples(self.loss, labels, np.array([float(self.weights.sum()) - upper, upper]), False)
         labels, inverse = np.unique(self.labels, return_inverse=True)
         weights = np.asarray(np.bincount(inverse, weights=self.weights), dtype=np.float64)

@@ -14,6 +14,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
@@ -117,11 +118,13 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return loss
 
     def _validated(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
-        X, y = _sound(X), unmasked("y", in_host_memory(y))
-        if isinstance(X, Rows):
-            check_consistent_length(np.empty(X.n), y)
+        y = unmasked("y", in_host_memory(y))
+        as_they_are = _as_it_is(X, 2) and _as_it_is(y, 1)
+        X = X if as_they_are else _sound(X)
+        if as_they_are or isinstance(X, Rows):
+            check_consistent_length(X, y)
             self._check_width(X, reset)
-            return X, column_or_1d(real("y", y))
+            return X, y if _as_it_is(y, 1) else column_or_1d(real("y", y))
         # Problem refuses what is not finite; one look at X is enough.
         return validate_data(  # type: ignore[no-any-return]
             self,
@@ -134,11 +137,15 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             y_numeric=self._task == "regression",
         )
 
-    def _check_width(self, rows: Rows, reset: bool) -> None:
+    def _check_width(self, X: Any, reset: bool) -> None:
+        """Of data whose columns have no names."""
+        d = X.shape[1]
+        if hasattr(self, "feature_names_in_"):  # which it loses, or misses
+            validate_data(self, X, reset=reset, skip_check_array=True)
         if reset:
-            self.n_features_in_ = rows.d
-        elif rows.d != self.n_features_in_:
-            raise ValueError(f"X has {rows.d} features, but {type(self).__name__} is expecting {self.n_features_in_} features")
+            self.n_features_in_ = d
+        elif d != self.n_features_in_:
+            raise ValueError(f"X has {d} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input")
 
     def _problem(self, X: Any, y: Any, loss: Loss, weights: Vector | None) -> Problem:
         if weights is not None:
@@ -247,6 +254,12 @@ def _sound(X: Any) -> Any:
     return as_rows(X) if is_dask(X) or is_tensor(X) else sound(X)
 
 
+def _as_it_is(values: Any, dimensions: int) -> bool:
+    """Whether scikit-learn would hand this back as it is: to find that out takes it longer than some fits take."""
+    arrays = type(values) is np.ndarray or (sp.issparse(values) and values.format == "csr")
+    return arrays and values.ndim == dimensions and values.dtype.kind in "biuf" and 0 not in values.shape
+
+
 def counted_rows(X: Any, y: Any, sample_weight: Any) -> Given:
     """The rows whose weight is not zero."""
     if sample_weight is None:
@@ -257,7 +270,7 @@ def counted_rows(X: Any, y: Any, sample_weight: Any) -> Given:
     kept = np.flatnonzero(weights)
     if kept.size == weights.size:
         return Given(X, y, weights, y, slice(None))
-    return Given(X.subset(kept) if isinstance(X, Rows) else X[kept], y[kept], weights[kept], y, kept)
+    return Given(X.subset(kept) if isinstance(X, Rows) else sound(X)[kept], y[kept], weights[kept], y, kept)
 
 
 def _joined(values: list[float | None]) -> Any:

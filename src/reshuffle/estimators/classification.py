@@ -1,11 +1,13 @@
 """Classification: two classes by one predictor, more by one against the rest for each."""
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -104,15 +106,10 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         return normalised
 
     def _columns(self, numbers: NDArray[np.integer[Any]], given: Given) -> Columns:
-        """Labels -1 and +1, of a byte each: of the second class where there are two, else of each."""
-
-        def signs(k: int) -> NDArray[np.int8]:
-            of_class: NDArray[np.int8] = 2 * (numbers == k).view(np.int8) - 1
-            return of_class
-
+        """Of the second class where there are two, else of each."""
         if self.classes_.size == 2:
-            return Columns([""], lambda k: signs(1), given)
-        return Columns([f"class {name}: " for name in self.classes_], signs, given)
+            return Columns([""], lambda k: _signs(numbers, 1), given)
+        return Columns([f"class {name}: " for name in self.classes_], partial(_signs, numbers), given)
 
     def _class_weighted(self, classes: NDArray[Any], numbers: NDArray[np.integer[Any]], weights: Vector | None) -> Vector | None:
         if self.class_weight is None:
@@ -157,9 +154,17 @@ def _classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     return classes, numbers
 
 
+def _signs(numbers: NDArray[np.integer[Any]], k: int) -> NDArray[np.int8]:
+    """+1 for the rows of class k, -1 for all others, of a byte each."""
+    signs: NDArray[np.int8] = 2 * (numbers == k).view(np.int8) - 1
+    return signs
+
+
 def _refuse_numbers(y: Any) -> None:
     # of whole numbers and text every value is a class; what else may be one, scikit-learn decides, which takes it long
-    if y.dtype.kind == "O" or (y.dtype.kind == "f" and not np.array_equal(y, np.rint(y))):
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        assert_all_finite(y, input_name="y")
+    if y.dtype.kind == "O" or (y.dtype.kind == "f" and not (y == np.rint(y)).all()):
         check_classification_targets(y)
 
 

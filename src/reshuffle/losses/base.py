@@ -2,7 +2,7 @@
 
 import sys
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, cached_property
 from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -64,7 +64,7 @@ class Loss:
         """Where the conjugate is finite: bounds of u in regression, of u y in classification."""
         return (-inf, inf)
 
-    @property
+    @cached_property
     def parameter(self) -> float:
         """The loss's parameter, which is its only field; 0 where it has none."""
         own = fields(self)
@@ -87,16 +87,16 @@ class Unit(Loss):
     smoothness: ClassVar[float] = 1.0
 
 
-def compiled(loss: Loss, function: str) -> Any:
-    """A function of a loss as a C function that kernels call through a pointer: one kernel serves every loss, and both are kept
-    on disk between processes.
+def compiled(loss: Loss, function: str) -> int:
+    """The address of a function of a loss, a C function that kernels call: one kernel serves every loss, and both are kept on disk
+    between processes.
     """
-    return _as_c_function(*_plain(loss, function))
+    return int(_as_c_function(*_plain(loss, function)).address)
 
 
-def compiled_over(loss: Loss, function: str) -> Any:
+def compiled_over(loss: Loss, function: str) -> int:
     """The same of vectors, f(z, y, parameter, out): the loop is inside, where it knows the loss, and so runs in vectors."""
-    return _over_vectors(*_plain(loss, function))
+    return int(_over_vectors(*_plain(loss, function)).address)
 
 
 def _plain(loss: Loss, function: str) -> tuple[Any, bool]:
@@ -110,7 +110,7 @@ def _plain(loss: Loss, function: str) -> tuple[Any, bool]:
             )
         return plain, plain.__module__ in sys.modules
     if function in _SUBSTITUTES:
-        return _substitute(function, compiled(loss, "derivative")), False
+        return _substitute(function, _as_c_function(*_plain(loss, "derivative"))), False
     raise TypeError(f"the loss {loss.name!r} must implement {function}(z, y, parameter)")
 
 
@@ -151,21 +151,19 @@ def _stamp() -> int:
 def _c_function(plain: Any, signature: Any, lasting: bool) -> Any:
     from numba import cfunc
 
-    from reshuffle._compiled import CFunction
-
     # A division by zero is infinite and no exception, which nobody could catch: to look for it keeps loops from running in vectors.
     options: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
     if lasting:
         try:
-            return CFunction(cfunc(signature, cache=True, **options)(plain))
+            return cfunc(signature, cache=True, **options)(plain)
         except RuntimeError:  # numba found no folder to cache in
             pass
-    return CFunction(cfunc(signature, **options)(plain))
+    return cfunc(signature, **options)(plain)
 
 
 @cache
 def _substitute(function: str, derivative: Any) -> Any:
-    return _SUBSTITUTES[function](derivative.function)
+    return _SUBSTITUTES[function](derivative)
 
 
 def _slope(derivative: Any) -> Any:

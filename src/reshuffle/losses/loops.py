@@ -1,14 +1,14 @@
 """Compiled loops over samples: a loss applied to every margin, summed, or modelled by a parabola at each.
 
-Functions of a loss come in as C functions, so that one compiled loop serves all losses: of some hundred samples at once
-(`losses.base.compiled_over`), which are copied to where the processor has them at hand, or of one (`compiled`).
+Functions of a loss come in as addresses of C functions, so that one compiled loop serves all losses: of some hundred samples at
+once (`losses.base.compiled_over`), which are copied to where the processor has them at hand, or of one (`compiled`).
 """
 
 from typing import Any
 
 import numpy as np
 
-from reshuffle._compiled import jit
+from reshuffle._compiled import jit, of_sample, of_samples, prox_of_sample
 
 _MANY = 256  # samples at once
 _SLACK = 1e-12  # rounding must not make a feasible dual point infeasible
@@ -17,6 +17,7 @@ _SUMS = {"reassoc", "nsz", "contract"}  # sums may be added up in any order
 
 @jit()
 def apply_loss(function: Any, z: Any, labels: Any, parameter: float, out: Any) -> None:
+    function = of_samples(function)
     at, y, found = np.empty(_MANY), np.empty(_MANY), np.empty(_MANY)
     for begin in range(0, z.size, _MANY):
         many = min(_MANY, z.size - begin)
@@ -30,6 +31,7 @@ def apply_loss(function: Any, z: Any, labels: Any, parameter: float, out: Any) -
 @jit(fastmath=_SUMS)
 def total_loss(value: Any, parameter: float, labels: Any, weights: Any, z: Any, move: Any, length: float) -> float:
     """The sum of w_i l(z_i + length move_i, y_i)."""
+    value = of_samples(value)
     at, y, losses = np.empty(_MANY), np.empty(_MANY), np.empty(_MANY)
     total = 0.0
     for begin in range(0, z.size, _MANY):
@@ -47,6 +49,7 @@ def total_conjugate(
     conjugate: Any, parameter: float, labels: Any, weights: Any, low: float, high: float, of_margins: bool, u: Any, share: float
 ) -> float:
     """The sum of w_i l*(share u_i, y_i); infinite where one lies outside its domain, low to high: of u or, of_margins, of u y."""
+    conjugate = of_samples(conjugate)
     inside, y, values = np.empty(_MANY), np.empty(_MANY), np.empty(_MANY)
     total = 0.0
     for begin in range(0, u.size, _MANY):
@@ -88,6 +91,7 @@ def sums_for_rounding(
     """What `duality.rounding` asks for, with far_i = reach lengths_i + |y_i| + |parameter|: the weighted sums of far, of its
     square, of |l*(u)| + |u| (2 |y| + |parameter|), of |u| and of |u| lengths, and the largest far.
     """
+    conjugate = of_samples(conjugate)
     inside, y, values = np.empty(_MANY), np.empty(_MANY), np.empty(_MANY)
     most = of_far = of_squares = of_conjugates = of_duals = of_rows = 0.0
     for begin in range(0, u.size, _MANY):
@@ -122,6 +126,7 @@ def models(
     derivative: Any, curvature: Any, parameter: float, labels: Any, weights: Any, z: Any, steep: bool, slopes: Any, curvatures: Any
 ) -> None:
     """The weighted slope and curvature of each loss at its margin."""
+    derivative, curvature = of_samples(derivative), of_samples(curvature)
     at, y, slope, bend = np.empty(_MANY), np.empty(_MANY), np.empty(_MANY), np.empty(_MANY)
     for begin in range(0, z.size, _MANY):
         many = min(_MANY, z.size - begin)
@@ -138,6 +143,7 @@ def models(
 @jit()
 def smoothed_models(prox: Any, smoothing: Any, z: Any, steep: bool, slopes: Any, curvatures: Any) -> None:
     """As `models`, of Moreau envelopes: see `newton.Smoothed`."""
+    prox = prox_of_sample(prox)
     parameter, width, labels, weights, multipliers = smoothing
     h = 1e-6 * width
     for i in range(z.size):
@@ -151,6 +157,7 @@ def smoothed_models(prox: Any, smoothing: Any, z: Any, steep: bool, slopes: Any,
 @jit()
 def smoothed_total(value: Any, prox: Any, smoothing: Any, z: Any, move: Any, length: float) -> float:
     """As `total_loss`, likewise."""
+    value, prox = of_sample(value), prox_of_sample(prox)
     parameter, width, labels, weights, multipliers = smoothing
     total = 0.0
     for i in range(z.size):

@@ -45,7 +45,7 @@ class Step(NamedTuple):
     batch_size: int
     size: float
     alpha: float
-    derivative: Any  #: of the loss, as a C function
+    derivative: int  #: of the loss, the address of a C function
     parameter: float
 
 

@@ -22,7 +22,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic, overload
 
-from reshuffle._compiled import Kernel, jit, prefetch
+from reshuffle._compiled import Kernel, jit, of_sample, prefetch, prox_of_sample
 
 HALF = np.float32(2.0**112)  #: what is left between the exponents of float16 and float32 once the bits have been moved
 _CONTRACT = {"contract"}
@@ -382,14 +382,15 @@ def sgd_epoch(
     """Algorithm 1. For each batch B: dual_j = l'(a_j'x, y_j) for j in B, then
     x <- (1 - step alpha |B|/b) x - (step/b) sum_B w_j dual_j a_j.
 
-    A loss comes in as C functions, so that one compiled kernel serves all of them. The coefficients are kept as scale * x, which
-    makes the shrinkage by the regulariser one multiplication a batch instead of d.
+    The derivative comes in as the address of a C function, so that one compiled kernel serves all losses. The coefficients are
+    kept as scale * x, which makes the shrinkage by the regulariser one multiplication a batch instead of d.
 
     With a `walk` (numba compiles the kernel once more without one) the epoch balances the next: of the rows h, i at positions
     2q and 2q + 1, with gradients g = w dual a, one goes to place q of `following` and the other to place q from its end, such that
     the walk, to which the first adds its gradient and the second takes its own away, grows least. What the two share drops out:
     the regulariser's part, and the mean of all gradients.
     """
+    derivative = of_sample(derivative)
     n, d = visit.size, x.size - has_intercept
     intercept = x[d] if has_intercept else 0.0
     towards_h = 0.0
@@ -458,6 +459,7 @@ def sdca_epoch(
     intercept likewise with its own pull (zero: no intercept). gains_i says how much entry i gained: w_i reach_i move_i^2. `far`:
     rows lie outside the cache, so they are asked for ahead; inside it, that would take 1.2 to 1.3 times as long.
     """
+    prox = prox_of_sample(prox)
     n, last = visit.size, x.size - 1
     has_intercept = intercept_pull > 0.0
     for p in range(n):

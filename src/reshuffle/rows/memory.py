@@ -74,8 +74,8 @@ class MemoryRows(Rows):
     at_hand = True
     _behind = 0  # numbers that kernels hold behind the d entries of a vector
 
-    @property
-    def shape(self) -> tuple[int, int]:
+    @cached_property
+    def shape(self) -> tuple[int, int]:  # asked for in every call
         n, d = self.matrix.shape
         return int(n), int(d)
 
@@ -516,7 +516,7 @@ class DenseRows(MemoryRows):
         total = np.full((self.n, self.n), float(self.intercept))
         block = max(1, _GRAM_CHUNK // self.n)
         for start in range(0, self.d, block):
-            part = self.matrix[:, start : start + block].astype(np.float64)
+            part = self.matrix[:, start : start + block].astype(np.float64, copy=False)
             total += part @ part.T
         return total
 
@@ -532,10 +532,10 @@ class DenseRows(MemoryRows):
         largest = float(curvatures.max(initial=0.0)) or 1.0  # which keeps float32 from losing those of rows that hardly bend
         for start in range(0, curvatures.size, _HESSIAN_CHUNK):
             place = slice(start, start + _HESSIAN_CHUNK)
-            chunk = self.matrix[place if rows is None else rows[place]].astype(kind)
-            if self.intercept:
-                chunk = np.hstack([chunk, np.ones((chunk.shape[0], 1), dtype=kind)])
-            chunk *= np.sqrt(curvatures[place] / largest).astype(kind)[:, None]
+            scale = np.sqrt(curvatures[place] / largest).astype(kind)[:, None]
+            chunk = np.empty((scale.size, self.dimension), dtype=kind)
+            np.multiply(self.matrix[place if rows is None else rows[place]], scale, out=chunk[:, : self.d])
+            chunk[:, self.d :] = scale
             H += chunk.T @ chunk
         return largest * H
 

@@ -57,7 +57,7 @@ def test_reaches_a_tight_certificate_for_every_loss(name, weighted, intercept, k
     assert found.converged
     assert found.relative_gap <= 1e-9
     assert found.f == pytest.approx(p.objective(found.x), rel=1e-12)
-    assert found.f - found.gap <= lower_bound(p, found.dual, found.f)[0] + 1e-12
+    assert found.f - found.gap <= lower_bound(p, found.dual, found.f, baseline(p).nothing)[0] + 1e-12
     low, high = p.dual_bounds
     assert (found.dual >= low).all()
     assert (found.dual <= high).all()
@@ -300,7 +300,7 @@ def test_a_lower_bound_holds_for_any_dual_values(intercept):
     lowest = solve(p, tol=1e-10).f
     for seed in range(20):
         u = np.random.default_rng(seed).uniform(-2, 2, p.n)
-        bound, feasible, pull = lower_bound(p, u, lowest)
+        bound, feasible, pull = lower_bound(p, u, lowest, baseline(p).nothing)
         assert bound <= lowest
         np.testing.assert_allclose(pull, p.transposed(p.sample_weight * feasible)[: p.d] / p.n, rtol=1e-9, atol=1e-12)
         assert bound == pytest.approx(p.dual_objective_along(feasible)(1.0), rel=1e-9)

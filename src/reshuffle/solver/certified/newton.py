@@ -10,7 +10,7 @@ The models' slopes at the new point are the dual values of the certificate: they
 """
 
 from collections.abc import Callable, Iterator
-from math import inf
+from math import inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -379,7 +379,8 @@ def _enough(progress: Progress | None, gradient: Vector, borne: float, damped: b
 
 def _moved(before: Vector, x: Vector) -> float:
     """How far x is from where it was, relative to its size."""
-    return float(np.linalg.norm(x - before)) / (float(np.linalg.norm(x)) + TINY)
+    step = x - before
+    return sqrt(dot(step, step)) / (sqrt(dot(x, x)) + TINY)
 
 
 def _line_search(batch: Batch, here: Point, s: Vector, slope: float) -> tuple[float, Point]:

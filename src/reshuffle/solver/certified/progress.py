@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ class Baseline:
     nothing: float  #: the lower bound of min f that all duals zero give
 
     def gain(self, f: float) -> float:
-        return max((self.f - f) if np.isfinite(f) else self.f, self.floor)
+        return max((self.f - f) if isfinite(f) else self.f, self.floor)
 
     def relative(self, f: float, gap: float) -> float:
         """A certified gap over what there was to gain: an upper bound of (f - min f) / (f of the constant - min f)."""
@@ -121,7 +122,7 @@ class Progress:
     @property
     def aim(self) -> float:
         """The same as far as one can tell early on: what there is to gain is at most what the bound leaves of the baseline."""
-        return max(self.target, 0.5 * self.share * (self.baseline.f - self.bound)) if np.isfinite(self.bound) else self.target
+        return max(self.target, 0.5 * self.share * (self.baseline.f - self.bound)) if isfinite(self.bound) else self.target
 
     @property
     def share(self) -> float:
@@ -130,7 +131,7 @@ class Progress:
 
     @property
     def _gain(self) -> float:
-        return self.baseline.gain(self.f if np.isfinite(self.f) else self.neighbour.f)
+        return self.baseline.gain(self.f if isfinite(self.f) else self.neighbour.f)
 
     @property
     def relative_gap(self) -> float:
@@ -177,7 +178,7 @@ class Progress:
             self.x, self.f = x.copy(), f
         if dual is not None:
             self.bound_by(dual, pull)
-        gap = self.gap if np.isfinite(self.bound) else None
+        gap = self.gap if isfinite(self.bound) else None
         now = time.perf_counter()
         self._evaluating += now - began
         self.history.append(Epoch(len(self.history) + 1, None, self.f, gap, now - self._began - self._evaluating))
@@ -190,7 +191,7 @@ class Progress:
 
     def bound_by(self, dual: Vector, pull: Vector | None = None) -> None:
         """Dual values that may prove a better bound."""
-        found = lower_bound(self.problem, dual, self.f - self.target, pull, self.baseline.nothing)
+        found = lower_bound(self.problem, dual, self.f - self.target, self.baseline.nothing, pull)
         if found.value > self.bound:
             self.bound, self.dual, self.pull = found
 
@@ -204,7 +205,7 @@ class Progress:
         off at most.
         """
         now = time.perf_counter()
-        f, gap = (self.f if np.isfinite(self.f) else self.baseline.f), (self.gap if np.isfinite(self.bound) else None)
+        f, gap = (self.f if isfinite(self.f) else self.baseline.f), (self.gap if isfinite(self.bound) else None)
         self.history.append(Epoch(len(self.history) + 1, None, f, gap, now - self._began - self._evaluating))
         if self._callback is not None:
             self._callback(self.history[-1])
@@ -217,7 +218,7 @@ class Progress:
     def adopt(self, x: Vector, dual: Vector, history: list[Epoch]) -> None:
         """What was found in another form of the problem; f and the bound are computed anew."""
         self.x, self.f = x, self.problem.objective(x)
-        self.bound, self.dual, self.pull = lower_bound(self.problem, dual, self.f - self.target)
+        self.bound, self.dual, self.pull = lower_bound(self.problem, dual, self.f - self.target, self.baseline.nothing)
         self.history = history
 
     def solution(self) -> Solution:

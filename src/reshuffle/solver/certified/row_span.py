@@ -28,6 +28,8 @@ class RowSpan:
     def inside(self, x: Vector) -> Vector:
         """The point that stands for the part of x in the span."""
         d = self._original.d
+        if not x[:d].any():  # which needs no product to see
+            return np.append(np.zeros(self._lengths.size), x[d:])
         along = self._original.margins(x) - (x[d] if self._original.fit_intercept else 0.0)
         return np.append(self._vectors.T @ along / self._lengths, x[d:])
 

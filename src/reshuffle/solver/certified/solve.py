@@ -159,14 +159,12 @@ def _dual_start(problem: Problem, progress: Progress, squares: Vector, warm: boo
     """The point to start SDCA from and its dual values: those of knowing nothing or, if `progress` is warm and has some that bound
     the minimum better, those.
     """
-    dual, start = np.zeros(problem.n), np.zeros(problem.dimension)
+    dual, start, nothing = np.zeros(problem.n), np.zeros(problem.dimension), progress.baseline.nothing
     empty = squares + problem.fit_intercept == 0.0  # rows that no pass would move
     if empty.any():
         dual[empty] = problem.duals(problem.margins(progress.x))[empty]
         start = problem.transposed(problem.sample_weight * dual) / (-problem.n * problem.alpha)
-    nothing = (
-        lower_bound(problem, dual, -np.inf, start[: problem.d] * -problem.alpha).value if empty.any() else progress.baseline.nothing
-    )
+        nothing = lower_bound(problem, dual, -inf, nothing, start[: problem.d] * -problem.alpha).value
     if warm and progress.bound > nothing:
         dual = progress.dual.copy()
         start[: problem.d] = progress.pull / -problem.alpha
