@@ -246,6 +246,16 @@ def test_products_are_few_calls_and_no_tasks(client, labelled, monkeypatch):
     arranged = rows._weighted(u, 0.0).arrange(np.random.default_rng(0).permutation(n), 1)
     assert count(lambda: arranged.ordered(u, np.empty(n))) == 3 + 2  # an exchange, the rows with their scale, and the product
     assert count(lambda: arranged.ordered(u, np.empty(n))) == 2
+    step, signs, moved = DualStep(rs.Problem(X, y).loss, 0.1, 0.0), np.sign(y - 0.5), []
+    for labels, expected in ((signs, 2), (signs, 1), (-signs, 2)):  # labels, weights and squares go there once
+
+        def one_pass(labels=labels):
+            moved.append(np.zeros(12))
+            rows.sdca_epoch(np.arange(n), labels, u, u, step, moved[-1], DualState(np.zeros(n), np.zeros(n)))
+
+        assert count(one_pass) == expected
+    np.testing.assert_array_equal(moved[0], moved[1])
+    np.testing.assert_allclose(moved[0], -moved[2], rtol=EXACT)  # a pass of other labels
     found = solve(rs.Problem(rows, y, alpha=1e-2), tol=1e-3)
     calls_made.clear()
     assert count(lambda: solve(rs.Problem(rows, y, alpha=1e-2), tol=1e-3)) <= 12 * len(found.history)

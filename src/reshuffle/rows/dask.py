@@ -120,6 +120,8 @@ class DaskRows(Rows):
     def __init__(self, held: Held, bounds: NDArray[np.int64], d: int) -> None:
         self.client, self._held, self.edges, self._width = held.client, held, bounds, d
         self._last: tuple[Any, Any] = (None, None)
+        # Labels, weights, squares and intercept of the last pass of SDCA, and where they are kept.
+        self._samples: tuple[Any, ...] = (None, None, None, None, None)
 
     @property
     def parts(self) -> list[Any]:
@@ -273,17 +275,20 @@ class DaskRows(Rows):
     def sdca_epoch(
         self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, state: DualState
     ) -> None:
-        """Each partition visits its own of them, from the same x, as if the others moved it as far as it does (`_visited`)."""
-        count = len(self._held)
+        """Each partition visits its own of them, from the same x, as if the others moved it as far as it does (`_Visited`)."""
+        count, slices = len(self._held), [slice(low, high) for low, high in pairwise(self.edges)]
+        given = labels, weights, squares, self.intercept
+        if any(one is not before for one, before in zip(given, self._samples[:-1], strict=True)):  # many passes share them
+            samples = [(labels[place], weights[place], squares[place]) for place in slices]
+            self._samples = *given, self._held.keep(_Visited, self.intercept, each=samples)
         part = np.repeat(np.arange(count, dtype=np.min_scalar_type(count)), np.diff(self.edges))[visit]
         rows = visit[np.argsort(part, kind="stable")]  # of so few numbers, in linear time
         ends = np.append(0, np.cumsum(np.bincount(part, minlength=count)))
-        each = [
-            (own - first, labels[own], weights[own], squares[own], state.dual[own])
-            for own, first in zip((rows[low:high] for low, high in pairwise(ends)), self.edges, strict=False)
-        ]
-        found, moved = self._held.ask(_visited, self.intercept, step, len(self._held), x, each=each)
-        state.dual[rows], state.gains[rows] = np.concatenate(found, axis=1)
+        own = [rows[low:high] - int(first) for (low, high), first in zip(pairwise(ends), self.edges, strict=False)]
+        each = [(some, state.dual[place], state.gains[place]) for some, place in zip(own, slices, strict=True)]
+        found, moved = self._samples[-1].ask(_visited, step, count, x, each=each)
+        for place, here in zip(slices, found, strict=True):
+            state.dual[place], state.gains[place] = here
         x += moved
 
     # --- orders
@@ -416,6 +421,23 @@ class _Prefixes:
         return self.rows.prefix_pass(self.u, self.along_c, S, sums)
 
 
+class _Visited:
+    """Rows with their labels, weights and squared norms, for one pass of SDCA after another."""
+
+    def __init__(self, rows: MemoryRows, intercept: bool, *samples: Vector) -> None:
+        self.rows = rows.with_intercept(intercept)
+        self.labels, self.weights, self.squares = map(_own, samples)
+
+    def visited(self, step: DualStep, K: int, x: Vector, visit: Integers, state: DualState) -> tuple[DualState, Vector]:
+        """The state after a pass, and by how much that moves x. All K partitions move x at once, so each pulls K times as hard
+        while it passes over its rows: |sum_k d_k|^2 <= K sum_k |d_k|^2, so that moves which each raise the dual objective as far
+        as a partition sees it raise it together (Ma, Smith, Jaggi, Jordan, Richtarik, Takac 2015, with gamma = 1).
+        """
+        own, step = x.copy(), step._replace(pull=K * step.pull, intercept_pull=K * step.intercept_pull)
+        self.rows.sdca_epoch(_own(visit), self.labels, self.weights, self.squares, step, own, state)
+        return state, (own - x) / K
+
+
 def _sums(piece: _Piece | _Prefixes, *own: Vector) -> tuple[None, Vector]:
     return None, piece.sums(*own)
 
@@ -458,20 +480,8 @@ def _curved(rows: MemoryRows, intercept: bool, x: Vector, curvatures: Vector, ch
     return _method(rows, intercept, "curved_product", curvatures, x, chosen)  # type: ignore[no-any-return]
 
 
-def _visited(
-    rows: MemoryRows, intercept: bool, step: DualStep, K: int, x: Vector, visit: Integers, *known: Vector
-) -> tuple[Vector, Vector]:
-    """The new dual values of rows and what they gained, and by how much they move x; `known` are their labels, weights, squared
-    norms and dual values. All K partitions move x at once, so each pulls K times as hard while it passes over its rows:
-    |sum_k d_k|^2 <= K sum_k |d_k|^2, so that moves which each raise the dual objective as far as a partition sees it raise it
-    together (Ma, Smith, Jaggi, Jordan, Richtarik, Takac 2015, with gamma = 1).
-    """
-    rows, own = rows.with_intercept(intercept), x.copy()
-    step = step._replace(pull=K * step.pull, intercept_pull=K * step.intercept_pull)
-    labels, weights, squares, dual, gains = np.zeros((5, rows.n))
-    labels[visit], weights[visit], squares[visit], dual[visit] = known
-    rows.sdca_epoch(visit, labels, weights, squares, step, own, DualState(dual, gains))
-    return np.stack([dual[visit], gains[visit]]), (own - x) / K
+def _visited(own: _Visited, step: DualStep, K: int, x: Vector, visit: Integers, *state: Vector) -> tuple[DualState, Vector]:
+    return own.visited(step, K, x, visit, DualState(*map(_own, state)))
 
 
 def _read(reader: Callable[[], MemoryRows]) -> MemoryRows:
