@@ -7,9 +7,9 @@ What goes where
     d-vectors   to every partition, and summed on the way back.
 
 Rows are made by tasks; all else is a call (`calls`), which takes about two milliseconds. A product A x, A'u or
-A'CA x is one. A product of the ordered matrix (Lhat) is two, a scan: as in `ordered_pass` of rows in memory a partition needs
-U, what the rows before it sum to with their batch numbers, and R, what all other rows sum to. A first pass over each partition,
-from nothing, leaves exactly its own share of both.
+A'CA x is one, and so is a step of the recurrence for |A|^2 (`WholeDask`). A product of the ordered matrix (Lhat) is two, a scan: as
+in `ordered_pass` of rows in memory a partition needs U, what the rows before it sum to with their batch numbers, and R, what all
+other rows sum to. A first pass over each partition, from nothing, leaves exactly its own share of both.
 
 An order is an exchange, kept beside the rows: each partition sorts its rows by their place in the order and cuts them where the
 partitions of the order begin, and each of those lays what it fetches at its place. Random orders are drawn on the client: they are
@@ -333,8 +333,8 @@ class WeightedDask:
     def arrange(self, order: Integers, batch_size: int) -> "ArrangedDask":
         n, count = self.rows.n, len(self.rows._held)
         batches = -(-n // batch_size)
-        if batches == 1:  # which has no order
-            return ArrangedDask(self.rows, self.scale, order, batch_size)
+        if batches == 1:
+            return WholeDask(self.rows, self.scale, order, batch_size)
         if batches >= count:
             bounds = np.minimum(batch_size * (np.arange(count + 1) * batches // count), n)
         else:  # torn apart, or a few workers would have to hold all rows
@@ -353,12 +353,7 @@ class ArrangedDask:
 
     def ordered(self, v: Vector, out: Vector) -> None:
         each = [(part,) for part in self._rows._slices(v)]
-        if self._batch_size == self._rows.n:  # the Gram matrix itself
-            _, everything = self._pieces.ask(_sum_of_all, each=each)
-            answers, _ = self._pieces.ask(_along_all, everything)
-        else:
-            answers = self._pieces.scan(_sums, each, _nothing_before, _along)
-        np.concatenate(answers, out=out)
+        np.concatenate(self._pieces.scan(_sums, each, _nothing_before, _along), out=out)
 
     def batched(self, members: Integers, starts: Integers, v: Vector, out: Vector) -> None:
         if self._torn:
@@ -373,6 +368,22 @@ class ArrangedDask:
         own = [starts[slice(*np.searchsorted(starts, [place.start, place.stop + 1]))] - place.start for place in places]
         each = [(*both, v[place]) for *both, place in zip(inside, own, places, strict=True)]
         _put(places, self._pieces.ask(_batched, each=each, chosen=live)[0], out)
+
+
+class WholeDask(ArrangedDask):
+    """All rows as one batch, which has no order: B B', of which B has the rows scale_i a_i."""
+
+    def ordered(self, v: Vector, out: Vector) -> None:
+        out[:], _ = self.step(self.transposed(v), np.zeros(v.size))
+
+    def transposed(self, u: Vector) -> Vector:
+        """B'u."""
+        return self._pieces.ask(_transposed, each=[(part,) for part in self._rows._slices(u)])[1]  # type: ignore[no-any-return]
+
+    def step(self, x: Vector, u: Vector) -> tuple[Vector, Vector]:
+        """B x - u, and B' times that, in one call and one pass over the rows."""
+        parts, product = self._pieces.ask(_gram_step, x, each=[(part,) for part in self._rows._slices(u)])
+        return np.concatenate(parts), product
 
 
 # --- what workers do
@@ -451,12 +462,13 @@ def _nothing_before(everything: Vector) -> Vector:
     return np.array([np.zeros_like(everything[0]), -everything[1]])
 
 
-def _sum_of_all(piece: _Piece, v: Vector) -> tuple[None, Vector]:
-    return None, piece.rows.transposed(piece.scale * v)
+def _transposed(piece: _Piece, u: Vector) -> tuple[None, Vector]:
+    return None, piece.rows.transposed(piece.scale * u)
 
 
-def _along_all(piece: _Piece, everything: Vector) -> tuple[Vector, None]:
-    return piece.scale * piece.rows.margins(_own(everything)), None
+def _gram_step(piece: _Piece, x: Vector, u: Vector) -> tuple[Vector, Vector]:
+    u = _own(u)
+    return u, piece.rows.gram_step(piece.scale, _own(x), u)
 
 
 def _batched(piece: _Piece, members: Positions, starts: Positions, v: Vector) -> tuple[Vector, None]:

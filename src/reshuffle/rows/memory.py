@@ -179,6 +179,12 @@ class MemoryRows(Rows):
         kernels.curved_product(self.A, _listed(rows), curvatures, self._held(x), self.intercept, along, out)
         return along, self._seen(out)
 
+    def gram_step(self, scale: Vector, x: Vector, u: Vector) -> Vector:
+        """Leaves B x - u in u, and returns B' times that, where B has the rows scale_i a_i."""
+        out = self._room()
+        kernels.gram_step(self.A, scale, self._held(x), self.intercept, u, out)
+        return self._seen(out)
+
     def curved_squares(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
         out = np.empty(self.dimension)
         kernels.curved_squares(self.A, _listed(rows), curvatures, self.intercept, out)

@@ -74,13 +74,14 @@ class Shared:
 
     def _look(self, g: Vector) -> None:
         n = self.problem.n
-        apply, norms = self.rows.arrange(np.arange(n), n).ordered, self.squared_norms
+        whole, norms = self.rows.arrange(np.arange(n), n), self.squared_norms
+        apply: Any = whole if hasattr(whole, "step") else whole.ordered  # both factors in one pass, where rows are multiplied so
         if self.share is not None:
             top = lanczos.upper_bound(apply, g, slack=self.tol, failure_probability=self.share)
         else:
             top = lanczos.top_eigenvalue(apply, g.copy(), tol=self.tol)
             q = np.empty_like(g)
-            apply(g, q)
+            whole.ordered(g, q)
             np.sign(q, out=q)
             q *= np.sqrt(norms)
             rows_that_count = norms.sum() ** 2 / (norms @ norms)
