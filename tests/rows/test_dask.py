@@ -244,7 +244,7 @@ def test_products_are_few_calls_and_no_tasks(client, labelled, monkeypatch):
     assert count(lambda: rows.curved_product(u, np.ones(12))) == 1
     assert count(lambda: rows.hessian(u)) == 1
     arranged = rows._weighted(u, 0.0).arrange(np.random.default_rng(0).permutation(n), 1)
-    assert count(lambda: arranged.ordered(u, np.empty(n))) == 3 + 2  # an exchange, the rows with their scale, and the product
+    assert count(lambda: arranged.ordered(u, np.empty(n))) == 2 + 2  # an exchange, the rows with their scale, and the product
     assert count(lambda: arranged.ordered(u, np.empty(n))) == 2
     step, signs, moved = DualStep(rs.Problem(X, y).loss, 0.1, 0.0), np.sign(y - 0.5), []
     for labels, expected in ((signs, 2), (signs, 1), (-signs, 2)):  # labels, weights and squares go there once
@@ -269,9 +269,7 @@ def test_what_is_kept_beside_rows_goes_with_them_or_when_it_is_let_go(client):
     arranged = rows._weighted(np.ones(N), 0.0).arrange(np.random.default_rng(0).permutation(N), 1)
     before = sum(client.run(kept).values())
     arranged.ordered(np.ones(N), np.empty(N))
-    assert (
-        sum(client.run(kept).values()) == before + 2 * 3
-    )  # on both workers what was cut, what was joined, and that with its scale
+    assert sum(client.run(kept).values()) == before + 2 * 2  # on both workers what was joined, and that with its scale
     del arranged
     for _ in range(100):
         if sum(client.run(kept).values()) <= before:

@@ -11,10 +11,10 @@ A'CA x is one, and so is a step of the recurrence for |A|^2 (`WholeDask`). A pro
 in `ordered_pass` of rows in memory a partition needs U, what the rows before it sum to with their batch numbers, and R, what all
 other rows sum to. A first pass over each partition, from nothing, leaves exactly its own share of both.
 
-An order is an exchange, kept beside the rows: each partition sorts its rows by their place in the order and cuts them where the
-partitions of the order begin, and each of those lays what it fetches at its place. Random orders are drawn on the client: they are
-those of rows in memory. Partitions of an order hold whole batches wherever there are as many batches as partitions, so that the
-products of batches (Ltil) stay inside of them; larger batches are multiplied one by one.
+An order is an exchange, kept beside the rows: each partition is told the rows that its places of the order belong to, asks the
+others for theirs, and lays these and its own at their places. Random orders are drawn on the client: they are those of rows in
+memory. Partitions of an order hold whole batches wherever there are as many batches as partitions, so that the products of batches
+(Ltil) stay inside of them; larger batches are multiplied one by one.
 """
 
 import logging
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from reshuffle.blas import one_thread
 from reshuffle.rows.base import DualState, DualStep, Integers, Positions, Rows
-from reshuffle.rows.calls import Held, gathered
+from reshuffle.rows.calls import Exchange, Held, gathered
 from reshuffle.rows.memory import ArrangedMemory, MemoryRows, unchecked
 from reshuffle.vectors import Vector
 
@@ -300,10 +300,8 @@ class DaskRows(Rows):
         """The rows in this order, in as many partitions, between these bounds."""
         if np.array_equal(order, np.arange(self.n)) and np.array_equal(bounds, self.edges):
             return self
-        place_of = np.empty(self.n, dtype=np.int64)
-        place_of[order] = np.arange(self.n)
-        cuts, firsts = [(part, bounds) for part in self._slices(place_of)], [(int(first),) for first in bounds[:-1]]
-        exchanged = self._held.exchange(_cut, cuts, _joined, firsts)
+        each = [(self.edges, order[low:high]) for low, high in pairwise(bounds)]
+        exchanged = self._held.exchange(Exchange(_wanted, _packed, _joined), each)
         return DaskRows(exchanged, bounds, self.d).with_intercept(self.intercept)
 
     def _weighted(self, scale: Vector, tol: float) -> "WeightedDask":
@@ -517,18 +515,21 @@ def _taken(rows: MemoryRows, chosen: Positions) -> tuple[tuple[Any, Any], None]:
     return (rows._kind, rows.matrix[chosen]), None
 
 
-def _cut(rows: MemoryRows, place_of: Positions, bounds: Positions) -> dict[int, tuple[Any, Positions]]:
-    """The rows that each partition of an order gets, and their places there."""
-    sort = np.argsort(place_of)
-    places = place_of[sort]
-    cuts = np.searchsorted(places, bounds)
-    return dict(enumerate(zip(rows.cut(sort, cuts), [places[low:high] for low, high in pairwise(cuts)], strict=True)))
+def _wanted(rows: MemoryRows, edges: Positions, order: Positions) -> tuple[list[Positions], list[Positions]]:
+    """Of each partition the rows, by their numbers there, that belong to these places of an order, and those places."""
+    count = edges.size - 1
+    holder = (np.searchsorted(edges, order, side="right") - 1).astype(np.min_scalar_type(count))
+    places = np.split(np.argsort(holder, kind="stable"), np.cumsum(np.bincount(holder, minlength=count))[:-1])
+    return [order[here] - first for here, first in zip(places, edges, strict=False)], places
 
 
-def _joined(rows: MemoryRows, pieces: list[tuple[Any, Positions]], first: int) -> MemoryRows:
-    """What all partitions sent, each row at its place, where place `first` is the first here; `rows` are any, for their kind."""
-    arrays, places = zip(*pieces, strict=True)
-    return rows.joined([tuple(map(_own, piece)) for piece in arrays], [here - first for here in places])
+def _packed(rows: MemoryRows, chosen: Positions) -> tuple[Any, None]:
+    return rows.packed(_own(chosen)), None
+
+
+def _joined(rows: MemoryRows, pieces: list[Any], places: list[Positions]) -> MemoryRows:
+    arrived = [tuple(map(_own, piece)) if isinstance(piece, tuple) else piece for piece in pieces]
+    return rows.joined(arrived, places)
 
 
 def _stacked(matrices: Sequence[Any]) -> Any:

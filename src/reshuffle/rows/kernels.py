@@ -637,6 +637,8 @@ def place(A: Any, rows: Any, targets: Any, new_indptr: Any, new_indices: Any, ne
     """Copy sparse rows to where `new_indptr` has room for them: rows[p] becomes row targets[p]."""
     _, indices, values = A
     for p in range(rows.size):
+        if p + _FAR < rows.size:
+            row_ahead(A, rows, p)
         at = np.uint64(new_indptr[targets[p]])
         for k in range(begin(A, rows[p]), end(A, rows[p])):
             new_indices[at], new_values[at] = indices[k], values[k]
