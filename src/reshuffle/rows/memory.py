@@ -395,12 +395,12 @@ class SparseRows(MemoryRows):
         kernels.gather(self.stored, order, True, *copy)
         return copy
 
-    @property
+    @cached_property
     def _narrow(self) -> tuple[Any, Any]:
-        """The smallest types that hold indices and values exactly."""
+        """The smallest types that hold indices and values exactly: pixels and counts are bytes."""
         _, indices, values = self.stored
         index = np.uint16 if self.d <= 2**16 else np.uint32 if self.d < 2**31 else indices.dtype
-        return np.dtype(index), np.dtype(np.float32) if self.fits_single else values.dtype
+        return np.dtype(index), np.dtype(np.uint8 if self._fits(np.uint8) else np.float32 if self.fits_single else values.dtype)
 
     def packed(self, rows: Positions) -> tuple[Any, ...]:
         return self._copied(rows, self._narrow)  # type: ignore[no-any-return]
@@ -414,7 +414,7 @@ class SparseRows(MemoryRows):
         np.cumsum(indptr, out=indptr)
         kinds = [tuple(array.dtype for array in piece[1:]) if isinstance(piece, tuple) else self._narrow for piece in pieces]
         index, value = (np.result_type(*some) for some in zip(*kinds, strict=True))
-        index = np.result_type(index, np.uint32)  # SciPy has no indices of 16 bits
+        index, value = np.result_type(index, np.uint32), np.result_type(value, np.float32)  # SciPy has no indices of 16 bits
         stored = indptr, np.empty(indptr[-1], index), np.empty(indptr[-1], value)
         for (source, rows), here in zip(sources, places, strict=True):
             kernels.place(source, rows, here, *stored)
@@ -423,10 +423,13 @@ class SparseRows(MemoryRows):
     @cached_property
     def fits_single(self) -> bool:
         """Whether float32 holds every entry exactly."""
+        return self._fits(np.float32)
+
+    def _fits(self, kind: Any) -> bool:
         values, block = self.matrix.data, 1 << 16
         blocks = (values[start : start + block] for start in range(0, values.size, block))
-        with np.errstate(over="ignore"):  # what float32 cannot hold is not equal to it
-            return all(np.array_equal(part.astype(np.float32), part) for part in blocks)
+        with np.errstate(over="ignore", invalid="ignore"):  # what a type cannot hold is not equal to it
+            return all(np.array_equal(part.astype(kind), part) for part in blocks)
 
     def _layout(self, state: Vector) -> Vector:
         return np.ascontiguousarray(state.T)

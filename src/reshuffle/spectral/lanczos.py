@@ -9,6 +9,7 @@ for reorthogonalisation: the copies of converged eigenvalues that rounding then 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import ceil, log, sqrt
 from typing import Protocol
 
@@ -67,14 +68,17 @@ def looks_at(k: int) -> bool:
     return k <= 16 or k % 4 == 0
 
 
-def add_ritz_vector(apply: Apply | Factored, start: Vector, top: TopEigenvalue, to: Vector) -> Vector:
-    """The unit vector that belongs to `top`, added to another. The recurrence is run again rather than its basis kept in memory."""
+def ritz_vector(apply: Apply | Factored, start: Vector, top: TopEigenvalue, beside: Callable[[Vector], Vector]) -> Vector:
+    """The unit vector that belongs to `top`, added to what `beside` makes of the product with the unit start. The recurrence is run
+    again rather than its basis kept in memory; its first step has that product.
+    """
     start /= np.linalg.norm(start)
-    first, *others = top.coefficients
-    daxpy(start, to, a=first)
-    for coefficient, (_, _, following) in zip(others, _recurrence(apply, start), strict=False):
-        daxpy(following, to, a=coefficient)
-    return to
+    steps = _recurrence(apply, start)
+    alpha, beta, following = next(steps)
+    out = beside(alpha * start + beta * following)
+    for coefficient, v in zip(top.coefficients, chain([start, following], (v for _, _, v in steps)), strict=False):
+        daxpy(v, out, a=coefficient)
+    return out
 
 
 def leading(apply: Apply, start: Vector, *, tol: float, steps: int, count: int) -> tuple[Vector, int]:
