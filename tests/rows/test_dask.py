@@ -432,6 +432,22 @@ def test_a_call_that_kills_its_worker_is_repeated_and_not_for_ever(client, tmp_p
     assert rows.margins(np.ones(D)) == pytest.approx(numbers().sum(axis=1))
 
 
+def test_a_worker_that_dies_while_rows_are_exchanged_costs_no_row(client, tmp_path, monkeypatch):
+    rows, order, died = as_rows(numbers()).on_dask(), np.random.default_rng(2).permutation(N), tmp_path / "died"
+
+    def dies(held, chosen):
+        """As another partition asks for its rows."""
+        if not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return held.packed(chosen.copy()), None
+
+    monkeypatch.setattr(dask_rows, "_packed", dies)
+    np.testing.assert_array_equal(rows.in_order(order).take(np.arange(N)).matrix, numbers()[order])
+    assert died.exists()
+    client.wait_for_workers(2, timeout=60)
+
+
 def test_workers_read_a_store_by_themselves(client, tmp_path):
     X, y = numbers(), np.where(numbers()[:, 0] > 0.5, 1.0, -1.0)
     np.savez(tmp_path / "data.npz", X=X, y=y)
