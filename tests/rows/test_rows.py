@@ -302,6 +302,19 @@ def test_centred_rows_are_copied_into_an_order():
     np.testing.assert_array_equal(copy.margins(x), rows.margins(x)[order])
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("kind", ["csr", "dense", "centred"])
+def test_both_products_of_a_step_in_one_pass(kind, intercept):
+    A, rng = numbers("float64"), np.random.default_rng(3)
+    rows = {"csr": as_rows(sp.csr_array(A)), "dense": as_rows(A), "centred": CentredRows(sp.csr_array(A), CENTRE)}[kind]
+    rows = rows.with_intercept(intercept)
+    scale, x, u = rng.random(N) + 0.5, rng.standard_normal(rows.dimension), rng.standard_normal(N)
+    B = scale[:, None] * rows.csr().toarray()
+    p, product = B @ x - u, B.T @ (B @ x - u)
+    np.testing.assert_allclose(rows.gram_step(scale, x, u), product, rtol=1e-12, atol=1e-12 * np.abs(product).max())
+    np.testing.assert_allclose(u, p, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("kind", ["bytes", "single", "double", "dense", "centred"])
 def test_rows_that_others_packed_and_own_ones_join_at_their_places(kind):
     """Packed in the smallest types that hold them exactly; of two partitions one may have wider numbers than the other."""
