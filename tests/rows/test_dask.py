@@ -265,20 +265,24 @@ def test_products_are_few_calls_and_no_tasks(client, labelled, monkeypatch):
 
 
 def test_what_is_kept_beside_rows_goes_with_them_or_when_it_is_let_go(client):
-    def kept():
-        return sum(map(len, calls._kept.values()))
-
     rows = as_rows(numbers()).on_dask()
+    keys = [part.key for part in rows.parts]
+
+    def kept(dask_worker):
+        return [len(calls._kept.get(dask_worker.data[key], ())) for key in keys if key in dask_worker.data]
+
+    def found():
+        return sorted(count for counts in client.run(kept).values() for count in counts)
+
     arranged = rows._weighted(np.ones(N), 0.0).arrange(np.random.default_rng(0).permutation(N), 1)
-    before = sum(client.run(kept).values())
     arranged.ordered(np.ones(N), np.empty(N))
-    assert sum(client.run(kept).values()) == before + 2 * 2  # on both workers what was joined, and that with its scale
+    assert found() == [2, 2]  # beside both partitions what was joined, and that with its scale
     del arranged
     for _ in range(100):
-        if sum(client.run(kept).values()) <= before:
+        if found() == [0, 0]:
             break
         time.sleep(0.05)
-    assert sum(client.run(kept).values()) <= before
+    assert found() == [0, 0]
 
 
 def test_a_client_that_does_not_reach_workers_asks_the_scheduler_to(client, monkeypatch):
