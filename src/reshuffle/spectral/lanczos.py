@@ -75,7 +75,7 @@ def ritz_vector(apply: Apply | Factored, start: Vector, top: TopEigenvalue, besi
     start /= np.linalg.norm(start)
     steps = _recurrence(apply, start)
     alpha, beta, following = next(steps)
-    out = beside(alpha * start + beta * following)
+    out = beside(daxpy(following, alpha * start, a=beta))
     for coefficient, v in zip(top.coefficients, chain([start, following], (v for _, _, v in steps)), strict=False):
         daxpy(v, out, a=coefficient)
     return out
