@@ -19,6 +19,7 @@ EVERY_KERNEL = """
 import numpy as np, scipy.sparse as sp
 import reshuffle as rs
 from reshuffle.orders import balanced, discrepancy
+from reshuffle.rows import in_memory
 X, y = np.random.default_rng(0).standard_normal((60, 5)), np.arange(60) % 2
 for A in (X, sp.csr_array(X)):
     p = rs.Problem(A, y, alpha=0.01, fit_intercept=True)
@@ -28,6 +29,9 @@ for A in (X, sp.csr_array(X)):
     discrepancy(p, balanced(p, run.dual), x=run.x)
     rs.CertifiedClassifier("hinge", alpha=0.01, tol=1e-2).fit(A, y)
     rs.theory.measure(p)
+    rows = in_memory(A)
+    rows.gram_step(np.ones(60), np.ones(5), np.ones(60))
+    rows.joined([rows.packed(np.arange(20)), np.arange(20, 60)], [np.arange(40, 60), np.arange(40)])
 print("done")
 """
 

@@ -304,6 +304,41 @@ def test_centred_rows_are_copied_into_an_order():
     np.testing.assert_array_equal(copy.margins(x), rows.margins(x)[order])
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("kind", ["csr", "dense", "centred"])
+def test_both_products_of_a_step_in_one_pass(kind, intercept):
+    A, rng = numbers("float64"), np.random.default_rng(3)
+    rows = {"csr": as_rows(sp.csr_array(A)), "dense": as_rows(A), "centred": CentredRows(sp.csr_array(A), CENTRE)}[kind]
+    rows = rows.with_intercept(intercept)
+    scale, x, u = rng.random(N) + 0.5, rng.standard_normal(rows.dimension), rng.standard_normal(N)
+    B = scale[:, None] * rows.csr().toarray()
+    p, product = B @ x - u, B.T @ (B @ x - u)
+    np.testing.assert_allclose(rows.gram_step(scale, x, u), product, rtol=1e-12, atol=1e-12 * np.abs(product).max())
+    np.testing.assert_allclose(u, p, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "single", "double", "dense", "centred"])
+def test_rows_that_others_packed_and_own_ones_join_at_their_places(kind):
+    """Packed in the smallest types that hold them exactly; of two partitions one may have wider numbers than the other."""
+    A = np.rint(20.0 * np.abs(numbers("float64")))
+    parts = [A[: N // 3].copy(), A[N // 3 :].copy()]
+    parts[0][0, 0] = {"single": -0.5, "double": 0.1}.get(kind, 3.0)
+    made = {"dense": in_memory, "centred": lambda X: CentredRows(sp.csr_array(X), CENTRE)}.get(
+        kind, lambda X: in_memory(sp.csr_array(X))
+    )
+    theirs, ours = map(made, parts)
+    order = np.random.default_rng(0).permutation(N)
+    places = [np.flatnonzero(order < N // 3), np.flatnonzero(order >= N // 3)]
+    packed = theirs.packed(order[places[0]])
+    if kind != "dense":
+        values = {"single": np.float32, "double": np.float64}.get(kind, np.uint8)
+        assert [array.dtype for array in packed[1:]] == [np.uint16, values]
+    joined = ours.joined([packed, order[places[1]] - N // 3], places)
+    assert type(joined) is type(ours)
+    np.testing.assert_array_equal(joined.matrix.toarray() if kind != "dense" else joined.matrix, np.concatenate(parts)[order])
+    np.testing.assert_array_equal(joined.margins(np.ones(D)), made(np.concatenate(parts)[order]).margins(np.ones(D)))
+
+
 @pytest.mark.parametrize("kind", memory.DENSE_TYPES)
 def test_dense_data_of_every_native_type_is_read_where_it_lies(kind):
     X = numbers(kind)

@@ -73,6 +73,43 @@ def test_the_stated_probability_covers_the_failures_of_few_steps():
     assert failures <= delta + 4 * np.sqrt(delta * (1 - delta) / trials)
 
 
+class Factors:
+    """B B' as the two products of Golub and Kahan's recurrence."""
+
+    def __init__(self, B):
+        self.B = B
+
+    def transposed(self, u):
+        return self.B.T @ u
+
+    def step(self, x, u):
+        p = self.B @ x - u
+        return p, self.B.T @ p
+
+
+@pytest.mark.parametrize("rank", [1, 3, 60])
+def test_an_operator_of_two_factors_has_the_recurrence_of_their_product(rank):
+    """Values, residuals, how many products and the vector itself; also long after the top eigenvalue has settled."""
+    rng = np.random.default_rng(rank)
+    B = rng.standard_normal((90, rank)) @ rng.standard_normal((rank, 70))
+    eigenvalues, vectors = np.linalg.eigh(B @ B.T)
+    start, operators = rng.standard_normal(90), (Factors(B), lambda v, out: np.dot(B, B.T @ v, out=out))
+    ours, theirs = (lanczos.top_eigenvalue(apply, start.copy(), tol=1e-6) for apply in operators)
+    assert ours.products == theirs.products <= rank + 1
+    assert ours.value == pytest.approx(theirs.value, rel=1e-12)
+    assert ours.residual == pytest.approx(theirs.residual, rel=1e-6, abs=1e-12)
+    for apply in operators:
+        images = []
+        unit = lanczos.ritz_vector(apply, start.copy(), ours, lambda image: images.append(image.copy()) or 0.0 * image)  # noqa: B023
+        assert np.linalg.norm(unit) == pytest.approx(1.0, rel=1e-9)
+        assert abs(unit @ vectors[:, -1]) == pytest.approx(1.0, abs=1e-6)
+        np.testing.assert_allclose(images[0], B @ (B.T @ start) / np.linalg.norm(start), rtol=1e-9, atol=1e-9 * eigenvalues[-1])
+    bounds = [lanczos.upper_bound(apply, start.copy(), slack=1e-3, failure_probability=1e-3) for apply in operators]
+    assert bounds[0].products > 3 * rank or rank == 60
+    for bound in bounds:
+        assert (1.0 - 1e-3) * bound.value == pytest.approx(eigenvalues[-1], rel=1e-9)
+
+
 def test_more_certainty_takes_more_steps():
     steps = [lanczos.steps_for_bound(10**6, 0.01, delta) for delta in (1e-1, 1e-3, 1e-9)]
     assert steps == sorted(steps)

@@ -7,8 +7,7 @@ others in its turn, and sums what they answer on the way back. A call that a wor
 has made the rows again, and after whatever was kept beside them has been made again too.
 
 A scan, for what depends on all that comes before, is two calls. On the way up every node of the tree keeps the sums of those below
-it; on the way down it tells them what stands before each. An exchange is two as well: all cut what they hold into pieces, then
-each fetches its pieces from all others.
+it; on the way down it tells them what stands before each. An exchange is one: each asks all others for its pieces.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from inspect import iscoroutinefunction
 from itertools import accumulate, chain
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from distributed import KilledWorker, WorkerPlugin, wait
@@ -33,7 +32,6 @@ _PAUSE = 0.05  # seconds before a call is repeated, twice as long each time: the
 _LOOK = 0.5  # seconds after which a call that is not answered yet asks whether all workers are there
 _SECONDS_TO_ANSWER = 5
 _OPERATION = "reshuffle_call"
-_PIECES = "pieces of "
 
 Answers = Callable[..., tuple[Any, Any]]  # for a list of them, and to be summed
 
@@ -56,6 +54,14 @@ class _Message:
     token: str | None = None  #: of what is kept beside the result; None asks for the result itself
     keep: bool = False  #: the sums of those below, for what comes down next
     before: Any = None  #: the sum of what stands before this node, of a scan on its way down
+
+
+class Exchange(NamedTuple):
+    """What results become of each other."""
+
+    wanted: Callable[..., tuple[Sequence[Any], Any]]  #: (result, *own): what it wants of each result, and where that goes
+    piece: Answers  #: (other result, what is wanted of it): what is sent, and None
+    joined: Callable[..., Any]  #: (result, pieces, where they go): what that becomes; of its own, a piece is what is wanted
 
 
 class _Lost(OSError):
@@ -115,32 +121,25 @@ async def _keep(worker: Any, store: Any, held: Any, token: str, function: Callab
 
 
 async def _fetch(
-    worker: Any, store: Any, held: Any, token: str, join: Callable[..., Any], sources: list[Any], k: int, *arguments: Any
+    worker: Any, store: Any, held: Any, token: str, exchange: "Exchange", sources: list[_Message], k: int, *arguments: Any
 ) -> tuple[None, None]:
-    """Piece number k of each of these."""
-    found = await asyncio.gather(
-        *(_piece(worker, _Message(_handed, (token, k), _Node(address, key, ()))) for address, key in sources)
-    )
-    pieces = [piece for (piece,), _ in found]
-    return await _keep(worker, store, held, token, join, pieces, *arguments)
+    """The exchange for result number k: what it wants of its own is not copied before it is joined."""
+    wanted, places = await worker.loop.run_in_executor(worker.executors["default"], exchange.wanted, held, *arguments)
 
+    async def piece(number: int, some: Any) -> Any:
+        if number == k:
+            return some
+        message = replace(sources[number], given=(some,))
+        at = message.node.address
+        (found,), _ = await (_answered(worker, message) if at == worker.address else _one(worker.rpc(at), message))
+        return found
 
-async def _piece(worker: Any, message: _Message) -> Any:
-    if message.node.address == worker.address:
-        return await _answered(worker, message)
-    return await _one(worker.rpc(message.node.address), message)
-
-
-async def _handed(worker: Any, store: Any, held: Any, token: str, k: int) -> tuple[Any, None]:
-    """A piece, which is not kept here any longer."""
-    if _PIECES + token not in store:
-        raise _Lost("there are no pieces")
-    return store[_PIECES + token].pop(k), None
+    pieces = await asyncio.gather(*map(piece, range(len(sources)), wanted))
+    return await _keep(worker, store, held, token, exchange.joined, pieces, places)
 
 
 async def _dropped(worker: Any, store: Any, held: Any, token: str) -> tuple[None, None]:
-    for name in (token, _PIECES + token):
-        store.pop(name, None)
+    store.pop(token, None)
     return None, None
 
 
@@ -222,16 +221,14 @@ class Held:
 
         return Held(self.client, self.futures, self, make)
 
-    def exchange(self, cut: Callable[..., Any], each: Any, join: Callable[..., Any], each_joined: Any) -> "Held":
-        """join(result, pieces, *own) of every result, kept beside it. Its pieces are what cut(result, *own) has under its number,
-        of one result after the other.
-        """
+    def exchange(self, exchange: "Exchange", each: Any) -> "Held":
+        """What each result becomes in an exchange with the others, kept beside it."""
 
         async def make(rpc: Callable[[str], Any], addresses: list[str], token: str) -> None:
-            sources = [(address, future.key) for address, future in zip(addresses, self.futures, strict=True)]
-            await self._called(rpc, addresses, _keep, (_PIECES + token, cut), each)
-            numbered = [(k, *own) for k, own in enumerate(each_joined)]
-            await self._called(rpc, addresses, _fetch, (token, join, sources), numbered)
+            nodes = [_Node(address, future.key, ()) for address, future in zip(addresses, self.futures, strict=True)]
+            sources = [_Message(exchange.piece, (), node, self.token) for node in nodes]
+            numbered = [(k, *own) for k, own in enumerate(each)]
+            await self._called(rpc, addresses, _fetch, (token, exchange, sources), numbered)
 
         return Held(self.client, self.futures, self, make)
 

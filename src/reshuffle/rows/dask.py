@@ -7,14 +7,14 @@ What goes where
     d-vectors   to every partition, and summed on the way back.
 
 Rows are made by tasks; all else is a call (`calls`), which takes about two milliseconds. A product A x, A'u or
-A'CA x is one. A product of the ordered matrix (Lhat) is two, a scan: as in `ordered_pass` of rows in memory a partition needs
-U, what the rows before it sum to with their batch numbers, and R, what all other rows sum to. A first pass over each partition,
-from nothing, leaves exactly its own share of both.
+A'CA x is one, and so is a step of the recurrence for |A|^2 (`WholeDask`). A product of the ordered matrix (Lhat) is two, a scan: as
+in `ordered_pass` of rows in memory a partition needs U, what the rows before it sum to with their batch numbers, and R, what all
+other rows sum to. A first pass over each partition, from nothing, leaves exactly its own share of both.
 
-An order is an exchange, kept beside the rows: each partition sorts its rows by their place in the order and cuts them where the
-partitions of the order begin, and each of those lays what it fetches at its place. Random orders are drawn on the client: they are
-those of rows in memory. Partitions of an order hold whole batches wherever there are as many batches as partitions, so that the
-products of batches (Ltil) stay inside of them; larger batches are multiplied one by one.
+An order is an exchange, kept beside the rows: each partition is told the rows that its places of the order belong to, asks the
+others for theirs, and lays these and its own at their places. Random orders are drawn on the client: they are those of rows in
+memory. Partitions of an order hold whole batches wherever there are as many batches as partitions, so that the products of batches
+(Ltil) stay inside of them; larger batches are multiplied one by one.
 """
 
 import logging
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from reshuffle.blas import one_thread
 from reshuffle.rows.base import DualState, DualStep, Integers, Positions, Rows
-from reshuffle.rows.calls import Held, gathered
+from reshuffle.rows.calls import Exchange, Held, gathered
 from reshuffle.rows.memory import ArrangedMemory, MemoryRows, unchecked
 from reshuffle.vectors import Vector
 
@@ -120,6 +120,8 @@ class DaskRows(Rows):
     def __init__(self, held: Held, bounds: NDArray[np.int64], d: int) -> None:
         self.client, self._held, self.edges, self._width = held.client, held, bounds, d
         self._last: tuple[Any, Any] = (None, None)
+        # Labels, weights, squares and intercept of the last pass of SDCA, and where they are kept.
+        self._samples: tuple[Any, ...] = (None, None, None, None, None)
 
     @property
     def parts(self) -> list[Any]:
@@ -273,17 +275,20 @@ class DaskRows(Rows):
     def sdca_epoch(
         self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, state: DualState
     ) -> None:
-        """Each partition visits its own of them, from the same x, as if the others moved it as far as it does (`_visited`)."""
-        count = len(self._held)
+        """Each partition visits its own of them, from the same x, as if the others moved it as far as it does (`_Visited`)."""
+        count, slices = len(self._held), [slice(low, high) for low, high in pairwise(self.edges)]
+        given = labels, weights, squares, self.intercept
+        if any(one is not before for one, before in zip(given, self._samples[:-1], strict=True)):  # many passes share them
+            samples = [(labels[place], weights[place], squares[place]) for place in slices]
+            self._samples = *given, self._held.keep(_Visited, self.intercept, each=samples)
         part = np.repeat(np.arange(count, dtype=np.min_scalar_type(count)), np.diff(self.edges))[visit]
         rows = visit[np.argsort(part, kind="stable")]  # of so few numbers, in linear time
         ends = np.append(0, np.cumsum(np.bincount(part, minlength=count)))
-        each = [
-            (own - first, labels[own], weights[own], squares[own], state.dual[own])
-            for own, first in zip((rows[low:high] for low, high in pairwise(ends)), self.edges, strict=False)
-        ]
-        found, moved = self._held.ask(_visited, self.intercept, step, len(self._held), x, each=each)
-        state.dual[rows], state.gains[rows] = np.concatenate(found, axis=1)
+        own = [rows[low:high] - int(first) for (low, high), first in zip(pairwise(ends), self.edges, strict=False)]
+        each = [(some, state.dual[place], state.gains[place]) for some, place in zip(own, slices, strict=True)]
+        found, moved = self._samples[-1].ask(_visited, step, count, x, each=each)
+        for place, here in zip(slices, found, strict=True):
+            state.dual[place], state.gains[place] = here
         x += moved
 
     # --- orders
@@ -295,10 +300,8 @@ class DaskRows(Rows):
         """The rows in this order, in as many partitions, between these bounds."""
         if np.array_equal(order, np.arange(self.n)) and np.array_equal(bounds, self.edges):
             return self
-        place_of = np.empty(self.n, dtype=np.int64)
-        place_of[order] = np.arange(self.n)
-        cuts, firsts = [(part, bounds) for part in self._slices(place_of)], [(int(first),) for first in bounds[:-1]]
-        exchanged = self._held.exchange(_cut, cuts, _joined, firsts)
+        each = [(self.edges, order[low:high]) for low, high in pairwise(bounds)]
+        exchanged = self._held.exchange(Exchange(_wanted, _packed, _joined), each)
         return DaskRows(exchanged, bounds, self.d).with_intercept(self.intercept)
 
     def _weighted(self, scale: Vector, tol: float) -> "WeightedDask":
@@ -328,8 +331,8 @@ class WeightedDask:
     def arrange(self, order: Integers, batch_size: int) -> "ArrangedDask":
         n, count = self.rows.n, len(self.rows._held)
         batches = -(-n // batch_size)
-        if batches == 1:  # which has no order
-            return ArrangedDask(self.rows, self.scale, order, batch_size)
+        if batches == 1:
+            return WholeDask(self.rows, self.scale, order, batch_size)
         if batches >= count:
             bounds = np.minimum(batch_size * (np.arange(count + 1) * batches // count), n)
         else:  # torn apart, or a few workers would have to hold all rows
@@ -348,12 +351,7 @@ class ArrangedDask:
 
     def ordered(self, v: Vector, out: Vector) -> None:
         each = [(part,) for part in self._rows._slices(v)]
-        if self._batch_size == self._rows.n:  # the Gram matrix itself
-            _, everything = self._pieces.ask(_sum_of_all, each=each)
-            answers, _ = self._pieces.ask(_along_all, everything)
-        else:
-            answers = self._pieces.scan(_sums, each, _nothing_before, _along)
-        np.concatenate(answers, out=out)
+        np.concatenate(self._pieces.scan(_sums, each, _nothing_before, _along), out=out)
 
     def batched(self, members: Integers, starts: Integers, v: Vector, out: Vector) -> None:
         if self._torn:
@@ -368,6 +366,22 @@ class ArrangedDask:
         own = [starts[slice(*np.searchsorted(starts, [place.start, place.stop + 1]))] - place.start for place in places]
         each = [(*both, v[place]) for *both, place in zip(inside, own, places, strict=True)]
         _put(places, self._pieces.ask(_batched, each=each, chosen=live)[0], out)
+
+
+class WholeDask(ArrangedDask):
+    """All rows as one batch, which has no order: B B', of which B has the rows scale_i a_i."""
+
+    def ordered(self, v: Vector, out: Vector) -> None:
+        out[:], _ = self.step(self.transposed(v), np.zeros(v.size))
+
+    def transposed(self, u: Vector) -> Vector:
+        """B'u."""
+        return self._pieces.ask(_transposed, each=[(part,) for part in self._rows._slices(u)])[1]  # type: ignore[no-any-return]
+
+    def step(self, x: Vector, u: Vector) -> tuple[Vector, Vector]:
+        """B x - u, and B' times that, in one call and one pass over the rows."""
+        parts, product = self._pieces.ask(_gram_step, x, each=[(part,) for part in self._rows._slices(u)])
+        return np.concatenate(parts), product
 
 
 # --- what workers do
@@ -416,6 +430,23 @@ class _Prefixes:
         return self.rows.prefix_pass(self.u, self.along_c, S, sums)
 
 
+class _Visited:
+    """Rows with their labels, weights and squared norms, for one pass of SDCA after another."""
+
+    def __init__(self, rows: MemoryRows, intercept: bool, *samples: Vector) -> None:
+        self.rows = rows.with_intercept(intercept)
+        self.labels, self.weights, self.squares = map(_own, samples)
+
+    def visited(self, step: DualStep, K: int, x: Vector, visit: Integers, state: DualState) -> tuple[DualState, Vector]:
+        """The state after a pass, and by how much that moves x. All K partitions move x at once, so each pulls K times as hard
+        while it passes over its rows: |sum_k d_k|^2 <= K sum_k |d_k|^2, so that moves which each raise the dual objective as far
+        as a partition sees it raise it together (Ma, Smith, Jaggi, Jordan, Richtarik, Takac 2015, with gamma = 1).
+        """
+        own, step = x.copy(), step._replace(pull=K * step.pull, intercept_pull=K * step.intercept_pull)
+        self.rows.sdca_epoch(_own(visit), self.labels, self.weights, self.squares, step, own, state)
+        return state, (own - x) / K
+
+
 def _sums(piece: _Piece | _Prefixes, *own: Vector) -> tuple[None, Vector]:
     return None, piece.sums(*own)
 
@@ -429,12 +460,13 @@ def _nothing_before(everything: Vector) -> Vector:
     return np.array([np.zeros_like(everything[0]), -everything[1]])
 
 
-def _sum_of_all(piece: _Piece, v: Vector) -> tuple[None, Vector]:
-    return None, piece.rows.transposed(piece.scale * v)
+def _transposed(piece: _Piece, u: Vector) -> tuple[None, Vector]:
+    return None, piece.rows.transposed(piece.scale * u)
 
 
-def _along_all(piece: _Piece, everything: Vector) -> tuple[Vector, None]:
-    return piece.scale * piece.rows.margins(_own(everything)), None
+def _gram_step(piece: _Piece, x: Vector, u: Vector) -> tuple[Vector, Vector]:
+    u = _own(u)
+    return u, piece.rows.gram_step(piece.scale, _own(x), u)
 
 
 def _batched(piece: _Piece, members: Positions, starts: Positions, v: Vector) -> tuple[Vector, None]:
@@ -458,20 +490,8 @@ def _curved(rows: MemoryRows, intercept: bool, x: Vector, curvatures: Vector, ch
     return _method(rows, intercept, "curved_product", curvatures, x, chosen)  # type: ignore[no-any-return]
 
 
-def _visited(
-    rows: MemoryRows, intercept: bool, step: DualStep, K: int, x: Vector, visit: Integers, *known: Vector
-) -> tuple[Vector, Vector]:
-    """The new dual values of rows and what they gained, and by how much they move x; `known` are their labels, weights, squared
-    norms and dual values. All K partitions move x at once, so each pulls K times as hard while it passes over its rows:
-    |sum_k d_k|^2 <= K sum_k |d_k|^2, so that moves which each raise the dual objective as far as a partition sees it raise it
-    together (Ma, Smith, Jaggi, Jordan, Richtarik, Takac 2015, with gamma = 1).
-    """
-    rows, own = rows.with_intercept(intercept), x.copy()
-    step = step._replace(pull=K * step.pull, intercept_pull=K * step.intercept_pull)
-    labels, weights, squares, dual, gains = np.zeros((5, rows.n))
-    labels[visit], weights[visit], squares[visit], dual[visit] = known
-    rows.sdca_epoch(visit, labels, weights, squares, step, own, DualState(dual, gains))
-    return np.stack([dual[visit], gains[visit]]), (own - x) / K
+def _visited(own: _Visited, step: DualStep, K: int, x: Vector, visit: Integers, *state: Vector) -> tuple[DualState, Vector]:
+    return own.visited(step, K, x, visit, DualState(*map(_own, state)))
 
 
 def _read(reader: Callable[[], MemoryRows]) -> MemoryRows:
@@ -495,18 +515,21 @@ def _taken(rows: MemoryRows, chosen: Positions) -> tuple[tuple[Any, Any], None]:
     return (rows._kind, rows.matrix[chosen]), None
 
 
-def _cut(rows: MemoryRows, place_of: Positions, bounds: Positions) -> dict[int, tuple[Any, Positions]]:
-    """The rows that each partition of an order gets, and their places there."""
-    sort = np.argsort(place_of)
-    places = place_of[sort]
-    cuts = np.searchsorted(places, bounds)
-    return dict(enumerate(zip(rows.cut(sort, cuts), [places[low:high] for low, high in pairwise(cuts)], strict=True)))
+def _wanted(rows: MemoryRows, edges: Positions, order: Positions) -> tuple[list[Positions], list[Positions]]:
+    """Of each partition the rows, by their numbers there, that belong to these places of an order, and those places."""
+    count = edges.size - 1
+    holder = (np.searchsorted(edges, order, side="right") - 1).astype(np.min_scalar_type(count))
+    places = np.split(np.argsort(holder, kind="stable"), np.cumsum(np.bincount(holder, minlength=count))[:-1])
+    return [order[here] - first for here, first in zip(places, edges, strict=False)], places
 
 
-def _joined(rows: MemoryRows, pieces: list[tuple[Any, Positions]], first: int) -> MemoryRows:
-    """What all partitions sent, each row at its place, where place `first` is the first here; `rows` are any, for their kind."""
-    arrays, places = zip(*pieces, strict=True)
-    return rows.joined([tuple(map(_own, piece)) for piece in arrays], [here - first for here in places])
+def _packed(rows: MemoryRows, chosen: Positions) -> tuple[Any, None]:
+    return rows.packed(_own(chosen)), None
+
+
+def _joined(rows: MemoryRows, pieces: list[Any], places: list[Positions]) -> MemoryRows:
+    arrived = [tuple(map(_own, piece)) if isinstance(piece, tuple) else piece for piece in pieces]
+    return rows.joined(arrived, places)
 
 
 def _stacked(matrices: Sequence[Any]) -> Any:

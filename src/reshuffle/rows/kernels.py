@@ -327,6 +327,21 @@ def curved_product(A: Any, rows: Any, curvatures: Any, x: Any, has_intercept: bo
 
 
 @jit(fastmath=_REASSOCIATE)
+def gram_step(A: Any, scale: Any, x: Any, has_intercept: bool, u: Any, out: Any) -> None:
+    """u <- B x - u and then out = B'u, where row i of B is scale_i a_i: both products while a row is at hand."""
+    out[:] = 0.0
+    last, total = x.size - 1, 0.0
+    intercept = x[last] if has_intercept else 0.0
+    for i in range(u.size):
+        u[i] = scale[i] * (row_dot(A, i, x) + intercept) - u[i]
+        force = scale[i] * u[i]
+        row_add(A, i, force, out)
+        total += force
+    if has_intercept:
+        out[last] = total
+
+
+@jit(fastmath=_REASSOCIATE)
 def curved_squares(A: Any, rows: Any, curvatures: Any, has_intercept: bool, out: Any) -> None:
     """The diagonal of A' diag(curvatures) A over these rows."""
     out[:] = 0.0
@@ -626,6 +641,8 @@ def place(A: Any, rows: Any, targets: Any, new_indptr: Any, new_indices: Any, ne
     """Copy sparse rows to where `new_indptr` has room for them: rows[p] becomes row targets[p]."""
     _, indices, values = A
     for p in range(rows.size):
+        if p + _FAR < rows.size:
+            row_ahead(A, rows, p)
         at = np.uint64(new_indptr[targets[p]])
         for k in range(begin(A, rows[p]), end(A, rows[p])):
             new_indices[at], new_values[at] = indices[k], values[k]

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import pairwise
 from os import PathLike
 from typing import Any, Self
 
@@ -94,16 +93,15 @@ class MemoryRows(Rows):
     def take(self, rows: Integers) -> Self:
         return self._kind(self.matrix[rows])
 
-    def cut(self, order: Integers, bounds: Integers) -> list[Any]:
-        """All rows in this order, cut at these bounds, as arrays that travel well."""
-        X = self.matrix[order]
-        return [(X[low:high],) for low, high in pairwise(bounds)]
+    def packed(self, rows: Positions) -> tuple[Any, ...]:
+        """These rows, as arrays that travel well."""
+        return (self.matrix[rows],)
 
     def joined(self, pieces: list[Any], places: list[Positions]) -> Self:
-        """Rows like these, made of what `cut` made of some, each at its place."""
+        """Rows like these, each at its place: of every piece those that others `packed` or, where it is numbers, own ones."""
         X = np.empty((sum(one.size for one in places), self.d), dtype=self.matrix.dtype)
-        for (part,), here in zip(pieces, places, strict=True):
-            X[here] = part
+        for piece, here in zip(pieces, places, strict=True):
+            X[here] = piece[0] if isinstance(piece, tuple) else self.matrix[piece]
         return self._kind(X)
 
     def reader(self, start: int, stop: int) -> Callable[[], Self]:
@@ -178,6 +176,12 @@ class MemoryRows(Rows):
         along, out = np.empty(curvatures.size), self._room()
         kernels.curved_product(self.A, _listed(rows), curvatures, self._held(x), self.intercept, along, out)
         return along, self._seen(out)
+
+    def gram_step(self, scale: Vector, x: Vector, u: Vector) -> Vector:
+        """Leaves B x - u in u, and returns B' times that, where B has the rows scale_i a_i."""
+        out = self._room()
+        kernels.gram_step(self.A, scale, self._held(x), self.intercept, u, out)
+        return self._seen(out)
 
     def curved_squares(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
         out = np.empty(self.dimension)
@@ -385,42 +389,47 @@ class SparseRows(MemoryRows):
 
     def _copied(self, order: Integers, kinds: tuple[Any, Any]) -> Any:
         """`stored` in this order and in these types of indices and values."""
-        indptr, indices, values = self.stored
-        copy = np.empty_like(indptr), np.empty(indices.size, kinds[0]), np.empty(values.size, kinds[1])
+        indptr = self.stored[0]
+        entries = int(np.diff(indptr)[order].sum())
+        copy = np.empty(order.size + 1, indptr.dtype), np.empty(entries, kinds[0]), np.empty(entries, kinds[1])
         kernels.gather(self.stored, order, True, *copy)
         return copy
 
-    def cut(self, order: Integers, bounds: Integers) -> list[Any]:
+    @cached_property
+    def _narrow(self) -> tuple[Any, Any]:
+        """The smallest types that hold indices and values exactly: pixels and counts are bytes."""
         _, indices, values = self.stored
-        narrow = np.uint16 if self.d <= 2**16 else np.uint32 if self.d < 2**31 else indices.dtype
-        kinds = narrow, np.float32 if self.fits_single else values.dtype
-        indptr, indices, values = self._copied(order, kinds)
-        ends = [(slice(low, high), slice(indptr[low], indptr[high])) for low, high in pairwise(bounds)]
-        lengths = np.diff(indptr)
-        return [(lengths[rows], indices[places], values[places]) for rows, places in ends]
+        index = np.uint16 if self.d <= 2**16 else np.uint32 if self.d < 2**31 else indices.dtype
+        return np.dtype(index), np.dtype(np.uint8 if self._fits(np.uint8) else np.float32 if self.fits_single else values.dtype)
+
+    def packed(self, rows: Positions) -> tuple[Any, ...]:
+        return self._copied(rows, self._narrow)  # type: ignore[no-any-return]
 
     def joined(self, pieces: list[Any], places: list[Positions]) -> Self:
         n = sum(one.size for one in places)
+        sources = [(piece, np.arange(piece[0].size - 1)) if isinstance(piece, tuple) else (self.stored, piece) for piece in pieces]
         indptr = np.zeros(n + 1, dtype=np.int64)
-        for (lengths, *_), here in zip(pieces, places, strict=True):
-            indptr[1 + here] = lengths
+        for ((starts, *_), rows), here in zip(sources, places, strict=True):
+            indptr[1 + here] = starts[rows + 1] - starts[rows]
         np.cumsum(indptr, out=indptr)
-        indices, values = zip(*(piece[1:] for piece in pieces), strict=True)
-        kinds = np.result_type(np.uint32, *indices), np.result_type(*values)  # SciPy has no indices of 16 bits
-        stored = indptr, *(np.empty(indptr[-1], kind) for kind in kinds)
-        for piece, here in zip(pieces, places, strict=True):
-            lengths, *entries = piece
-            starts = np.concatenate(([0], np.cumsum(lengths)))
-            kernels.place((starts, *entries), np.arange(here.size), here, *stored)
+        kinds = [tuple(array.dtype for array in piece[1:]) if isinstance(piece, tuple) else self._narrow for piece in pieces]
+        index, value = (np.result_type(*some) for some in zip(*kinds, strict=True))
+        index, value = np.result_type(index, np.uint32), np.result_type(value, np.float32)  # SciPy has no indices of 16 bits
+        stored = indptr, np.empty(indptr[-1], index), np.empty(indptr[-1], value)
+        for (source, rows), here in zip(sources, places, strict=True):
+            kernels.place(source, rows, here, *stored)
         return self._kind(_csr(stored, (n, self.d)))
 
     @cached_property
     def fits_single(self) -> bool:
         """Whether float32 holds every entry exactly."""
+        return self._fits(np.float32)
+
+    def _fits(self, kind: Any) -> bool:
         values, block = self.matrix.data, 1 << 16
         blocks = (values[start : start + block] for start in range(0, values.size, block))
-        with np.errstate(over="ignore"):  # what float32 cannot hold is not equal to it
-            return all(np.array_equal(part.astype(np.float32), part) for part in blocks)
+        with np.errstate(over="ignore", invalid="ignore"):  # what a type cannot hold is not equal to it
+            return all(np.array_equal(part.astype(kind), part) for part in blocks)
 
     def _layout(self, state: Vector) -> Vector:
         return np.ascontiguousarray(state.T)

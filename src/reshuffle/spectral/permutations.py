@@ -74,20 +74,23 @@ class Shared:
 
     def _look(self, g: Vector) -> None:
         n = self.problem.n
-        apply, norms = self.rows.arrange(np.arange(n), n).ordered, self.squared_norms
+        whole, norms = self.rows.arrange(np.arange(n), n), self.squared_norms
+        apply: Any = whole if hasattr(whole, "step") else whole.ordered  # both factors in one pass, where rows are multiplied so
         if self.share is not None:
             top = lanczos.upper_bound(apply, g, slack=self.tol, failure_probability=self.share)
         else:
             top = lanczos.top_eigenvalue(apply, g.copy(), tol=self.tol)
-            q = np.empty_like(g)
-            apply(g, q)
-            np.sign(q, out=q)
-            q *= np.sqrt(norms)
             rows_that_count = norms.sum() ** 2 / (norms @ norms)
             mixed = self.order.uniform and not self.order.fixed and rows_that_count > _MANY_ROWS
             guard = _GUARD if mixed else _STRONG_GUARD
-            q *= guard / np.linalg.norm(q)
-            self.mix = lanczos.add_ritz_vector(apply, g, top, q)
+
+            def guarded(q: Vector) -> Vector:
+                np.sign(q, out=q)
+                q *= np.sqrt(norms)
+                q *= guard / np.linalg.norm(q)
+                return q
+
+            self.mix = lanczos.ritz_vector(apply, g, top, guarded)
         self.norm, self.residual, self.products = top.value, top.residual, top.products
 
     @cached_property
