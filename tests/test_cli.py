@@ -54,23 +54,23 @@ def test_json_is_one_object_with_every_number_of_the_library():
     assert {**printed, "seconds": 0} == {**want, "seconds": 0}
 
 
-def test_a_lipschitz_loss_has_its_own_names():
-    printed = json.loads(run("constants", "diabetes", "--loss", "absolute", "--permutations", 3, "--json")[0])
+def test_a_lipschitz_loss_has_its_own_names(called):
+    printed = json.loads(called("constants", "diabetes", "--loss", "absolute", "--permutations", 3, "--json")[0])
     assert {"G", "ghat_mean", "ghat_std", "ghat_min", "ghat_max", "gtil_mean", "gtil_max", "gbar"} <= set(printed)
     assert "L" not in printed
 
 
-def test_the_plain_output_has_one_line_a_number():
-    stdout, _ = run("constants", "breast_cancer", "--loss", "logistic", "--permutations", 3, "--jobs", 1)
+def test_the_plain_output_has_one_line_a_number(called):
+    stdout, _ = called("constants", "breast_cancer", "--loss", "logistic", "--permutations", 3, "--jobs", 1)
     words = [line.split()[0] for line in stdout.splitlines()]
     assert words[:6] == ["n", "d", "nnz", "loss", "batch", "order"]
     assert {"L", "Lhat", "L/Lhat", "Ltil", "L/Ltil", "step"} <= set(words)
     assert "step size" in stdout
 
 
-def test_tables_take_a_target(tmp_path):
+def test_tables_take_a_target(tmp_path, called):
     (tmp_path / "t.csv").write_text("label,a,b\nyes,1,2\nno,3,4\nyes,5,6\n")
-    stdout, _ = run("constants", tmp_path / "t.csv", "--target", "label", "--loss", "logistic", "--order", "ig", "--json")
+    stdout, _ = called("constants", tmp_path / "t.csv", "--target", "label", "--loss", "logistic", "--order", "ig", "--json")
     printed = json.loads(stdout)
     assert (printed["n"], printed["d"], printed["L"], printed["permutations"]) == (3, 2, 61 / 4, 1)
 
@@ -96,8 +96,8 @@ def test_a_journal_is_resumed(tmp_path):
         (["digits", "--permutations", "many"], "Invalid value for '--permutations'"),
     ],
 )
-def test_mistakes_end_in_one_clear_line(arguments, complaint):
-    stdout, stderr = run("constants", *arguments, status=2)
+def test_mistakes_end_in_one_clear_line(arguments, complaint, called):
+    stdout, stderr = called("constants", *arguments, status=2)
     assert stdout == ""
     assert complaint in stderr
     assert "Traceback" not in stderr
@@ -112,9 +112,9 @@ def test_run_prints_an_epoch_a_line_and_the_bound_beside_the_gap():
     assert "on average over orders (Theorem 1" in stdout or "for certain (Theorem 6" in stdout
 
 
-def test_run_as_json_holds_what_the_library_returns():
+def test_run_as_json_holds_what_the_library_returns(called):
     arguments = ["run", "diabetes", "--loss", "squared", "--alpha", 0, "--order", "ig", "--batch-size", 5, "--epochs", 6, "--json"]
-    printed = json.loads(run(*arguments, "--scale", "none")[0])
+    printed = json.loads(called(*arguments, "--scale", "none")[0])
     data = rs.load("diabetes")
     problem = rs.Problem(data.X, data.y, loss="squared", fit_intercept=True)
     want = rs.minimize(problem, order="ig", batch_size=5, epochs=6)
@@ -126,20 +126,20 @@ def test_run_as_json_holds_what_the_library_returns():
     assert printed["certified_gap"] is None
 
 
-def test_run_takes_what_loaders_do_as_an_order_and_promises_nothing_where_no_theorem_speaks():
-    stdout, _ = run(
+def test_run_takes_what_loaders_do_as_an_order_and_promises_nothing_where_no_theorem_speaks(called):
+    stdout, _ = called(
         "run", "breast_cancer", "--order", "shards:8/open:2/buffer:50", "--batch-size", 8, "--epochs", 2, "--alpha", 0.1
     )
     assert "for certain (Theorem 6" in stdout
     words = ["--order", "distributed:8", "--epochs", 2, "--alpha", 0.1]  # of 569 rows
-    stdout, _ = run("run", "breast_cancer", *words, "--step-size", 1e-9)
+    stdout, _ = called("run", "breast_cancer", *words, "--step-size", 1e-9)
     assert "promised     nothing: theorems are about each sample once an epoch" in stdout
-    assert "order='distributed:8': theorems are about orders" in run("run", "breast_cancer", *words, status=2)[1]
+    assert "order='distributed:8': theorems are about orders" in called("run", "breast_cancer", *words, status=2)[1]
 
 
-def test_run_takes_an_order_that_is_made_while_running():
+def test_run_takes_an_order_that_is_made_while_running(called):
     words = ["--alpha", 0.1, "--order", "balanced", "--batch-size", 4, "--epochs", 5, "--scale", "none", "--json"]
-    printed = json.loads(run("run", "breast_cancer", *words)[0])
+    printed = json.loads(called("run", "breast_cancer", *words)[0])
     data = rs.load("breast_cancer")
     want = rs.minimize(rs.Problem(data.X, data.y, alpha=0.1, fit_intercept=True), order="balanced", batch_size=4, epochs=5)
     assert printed["x"] == want.x.tolist()
@@ -168,9 +168,9 @@ def test_run_takes_a_step_and_goes_on_from_a_checkpoint(tmp_path):
         (["--average", "mean"], "average='mean' is not known", 2),
     ],
 )
-def test_mistakes_of_a_run_end_in_one_clear_line(arguments, complaint, status):
+def test_mistakes_of_a_run_end_in_one_clear_line(arguments, complaint, status, called):
     given = arguments if "--loss" in arguments else ["--loss", "logistic", *arguments]
-    _, stderr = run("run", "breast_cancer", "--alpha", 0.1, "--epochs", 2, "--scale", "none", *given, status=status)
+    _, stderr = called("run", "breast_cancer", "--alpha", 0.1, "--epochs", 2, "--scale", "none", *given, status=status)
     assert complaint in stderr
     assert "Traceback" not in stderr
     assert len(stderr.splitlines()) == 1
@@ -195,25 +195,25 @@ def untimed(plan):
     return plan
 
 
-def test_plan_prints_what_the_library_says():
+def test_plan_prints_what_the_library_says(called):
     arguments = ["plan", "breast_cancer", "--alpha", 0.1, "--eps", 0.1]
-    printed = json.loads(run(*arguments, "--json")[0])
+    printed = json.loads(called(*arguments, "--json")[0])
     data = rs.load("breast_cancer")
     problem = rs.Problem(data.X, data.y, alpha=0.1, fit_intercept=True)
     scaling = rs.scale(problem)
     want = rs.plan(scaling.apply(problem), eps=0.1, feature_names=data.feature_names)
     told = {**want.to_dict(), "scaling": {"kind": "std", "reason": scaling.reason}}
     assert untimed(printed) == untimed(json.loads(json.dumps(told)))
-    text, said = run(*arguments)
+    text, said = called(*arguments)
     expected = f"scale        std: every column centred and divided by its standard deviation\n{want}\n"
     assert [line for line in text.splitlines() if "s of training" not in line] == [
         line for line in expected.splitlines() if "s of training" not in line
     ]
     assert said.splitlines()[-1] == f"reshuffle: scale std: {scaling.reason}; --scale says otherwise"
-    raw = run(*arguments, "--scale", "none")[0]
+    raw = called(*arguments[:-1], 0.3, "--scale", "none")[0]  # 0.1 takes ten seconds of racing on data as it is
     assert "worst area" in raw
     assert raw.startswith("scale        none: the data as it is\n")
-    assert "eps=-1.0 must be a positive number" in run("plan", "breast_cancer", "--eps", -1, status=2)[1]
+    assert "eps=-1.0 must be a positive number" in called("plan", "breast_cancer", "--eps", -1, status=2)[1]
 
 
 SVMLIGHT = "+1 1:1 2:0.5 3:1\n-1 1:-1 3:2\n+1 1:2\n-1 1:-2 2:1\n"
@@ -239,17 +239,17 @@ def test_fit_writes_a_model_that_predict_reads(tmp_path):
     assert "test.svm has 5 features; the model was trained on 3" in run("predict", model, test, status=2)[1]
 
 
-def test_fit_chooses_alpha_by_cross_validation(tmp_path):
+def test_fit_chooses_alpha_by_cross_validation(tmp_path, called):
     model = tmp_path / "model.json"
     asked = ("fit", "breast_cancer", "--loss", "logistic", "--out", model)
-    chosen, written = run(*asked, "--alphas", "auto")[0].splitlines()
+    chosen, written = called(*asked, "--alphas", "auto")[0].splitlines()
     assert re.fullmatch(r"alpha \S+, of 10 the best in 5 folds: accuracy 0\.9\d+", chosen)
     assert written.startswith(f"{model}: logistic on 569 x 30, ")
-    run(*asked, "--alphas", "0.1,0.001")
+    called(*asked, "--alphas", "0.1,0.001")
     assert rs.models.load(model).alpha in (0.1, 0.001)
     assert rs.models.load(model).feature_names_in_[0] == "mean radius"
-    assert "leave one out" in run(*asked, "--alphas", "auto", "--alpha", 0.1, status=2)[1]
-    assert "--alphas 0.1;0.2 is not a list of numbers" in run(*asked, "--alphas", "0.1;0.2", status=2)[1]
+    assert "leave one out" in called(*asked, "--alphas", "auto", "--alpha", 0.1, status=2)[1]
+    assert "--alphas 0.1;0.2 is not a list of numbers" in called(*asked, "--alphas", "0.1;0.2", status=2)[1]
 
 
 def test_fit_takes_words_names_and_several_classes(tmp_path, called):
@@ -276,15 +276,15 @@ def test_fit_takes_words_names_and_several_classes(tmp_path, called):
     assert stderr.endswith("new.csv lacks columns that the model was trained on: b; new here: c\n")
 
 
-def test_fit_is_a_regression_where_the_loss_asks_for_one(tmp_path):
+def test_fit_is_a_regression_where_the_loss_asks_for_one(tmp_path, called):
     model = tmp_path / "model.json"
-    stdout, _ = run(
+    stdout, _ = called(
         "fit", "diabetes", "--loss", "huber:10", "--alpha", 1e-3, "--tol", 1e-2, "--verbose", "--no-intercept", "--out", model
     )
     back = rs.models.load(model)
     assert len(stdout.splitlines()) == back.n_iter_ + 1
     assert back.intercept_ == 0.0
-    stdout, stderr = run("predict", model, "diabetes")
+    stdout, stderr = called("predict", model, "diabetes")
     del back.feature_names_in_
     data = rs.load("diabetes")
     assert [float(line) for line in stdout.split()] == [float(value) for value in back.predict(data.X)]
@@ -418,18 +418,18 @@ def test_a_model_reads_svmlight_from_where_it_was_trained_to_count(tmp_path, cal
         (["predict", __file__, "digits"], "is not a model of reshuffle"),
     ],
 )
-def test_mistakes_of_models_end_in_one_clear_line(arguments, complaint):
-    stdout, stderr = run(*arguments, status=2)
+def test_mistakes_of_models_end_in_one_clear_line(arguments, complaint, called):
+    stdout, stderr = called(*arguments, status=2)
     assert stdout == ""
     assert complaint in stderr
     assert len(stderr.splitlines()) == 1
 
 
-def test_probabilities_need_the_logistic_loss_and_few_passes_are_warned_of(tmp_path):
+def test_probabilities_need_the_logistic_loss_and_few_passes_are_warned_of(tmp_path, called):
     model = tmp_path / "model.json"
-    _, stderr = run("fit", "breast_cancer", "--loss", "hinge", "--alpha", 1e-8, "--max-iter", 1, "--out", model)
+    _, stderr = called("fit", "breast_cancer", "--loss", "hinge", "--alpha", 1e-8, "--max-iter", 1, "--out", model)
     assert stderr.startswith("reshuffle: warning: CertifiedClassifier stopped after 1 passes")
-    assert "--proba: loss='hinge' gives no probabilities" in run("predict", model, "breast_cancer", "--proba", status=2)[1]
+    assert "--proba: loss='hinge' gives no probabilities" in called("predict", model, "breast_cancer", "--proba", status=2)[1]
 
 
 def test_help_and_version():
@@ -439,8 +439,8 @@ def test_help_and_version():
 
 
 @pytest.mark.parametrize("words", [("--l2", "0.1"), ("--l2=0.1",)])
-def test_the_old_name_of_alpha_is_read_with_a_line_that_says_the_new_one(words):
-    (new, _), (old, line) = (run("constants", "iris", *given, "--json") for given in (("--alpha", "0.1"), words))
+def test_the_old_name_of_alpha_is_read_with_a_line_that_says_the_new_one(words, called):
+    (new, _), (old, line) = (called("constants", "iris", *given, "--json") for given in (("--alpha", "0.1"), words))
     assert "--l2 is called --alpha now" in line
     assert json.loads(old)["L"] == json.loads(new)["L"]
 

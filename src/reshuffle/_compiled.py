@@ -15,21 +15,32 @@ from numba.extending import intrinsic
 
 Kernel = Callable[..., Any]
 
+_CACHE_LINE = 64  # bytes
+
 CHECKED = os.environ.get("RESHUFFLE_CHECKED") == "1"
 
 
 def jit(**options: Any) -> Callable[[Kernel], Kernel]:
     """``numba.njit`` for a kernel: releases the GIL, keeps its machine code between processes."""
+    options = {"nogil": True, "no_cfunc_wrapper": True, **options}  # nobody hands a kernel over as a C function
 
     def decorate(function: Kernel) -> Kernel:
         if CHECKED:  # no cache: it would not tell checked code from the other
-            return numba.njit(function, nogil=True, boundscheck=True, **options)  # type: ignore[no-any-return]
+            return numba.njit(function, boundscheck=True, **options)  # type: ignore[no-any-return]
         try:
-            return numba.njit(function, nogil=True, cache=True, **options)  # type: ignore[no-any-return]
+            return numba.njit(function, cache=True, **options)  # type: ignore[no-any-return]
         except RuntimeError:  # numba found no folder to cache in
-            return numba.njit(function, nogil=True, **options)  # type: ignore[no-any-return]
+            return numba.njit(function, **options)  # type: ignore[no-any-return]
 
     return decorate
+
+
+def _ask(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> None:
+    data = context.make_array(kind)(context, builder, array).data
+    address, i32 = builder.bitcast(builder.gep(data, [index]), ir.IntType(8).as_pointer()), ir.IntType(32)
+    signature = ir.FunctionType(ir.VoidType(), [address.type, i32, i32, i32])
+    function = cgutils.get_or_insert_function(builder.module, signature, "llvm.prefetch.p0i8")
+    builder.call(function, [address, i32(0), i32(3), i32(1)])
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -37,15 +48,25 @@ def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     """Ask the processor to bring array[index] into cache: rows in a random order are out of reach of its own guess."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        body = context.make_array(signature.args[0])(context, builder, arguments[0])
-        address = builder.bitcast(builder.gep(body.data, [arguments[1]]), ir.IntType(8).as_pointer())
-        i32 = ir.IntType(32)
-        signature_ir = ir.FunctionType(ir.VoidType(), [address.type, i32, i32, i32])
-        function = cgutils.get_or_insert_function(builder.module, signature_ir, "llvm.prefetch.p0i8")
-        builder.call(function, [address, i32(0), i32(3), i32(1)])
+        _ask(context, builder, signature.args[0], *arguments)
         return context.get_dummy_value()
 
     return types.void(array, index), emit
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def prefetch_range(typing_context: Any, array: Any, begin: Any, end: Any) -> Any:
+    """The same of array[begin:end], once for every line of the cache. A loop in Python's words would have to say that its step is
+    not zero, and numba counts references around code that can raise.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        step = arguments[1].type(_CACHE_LINE // context.get_abi_sizeof(context.get_data_type(array.dtype)))
+        with cgutils.for_range_slice(builder, arguments[1], arguments[2], step) as (index, _):
+            _ask(context, builder, signature.args[0], arguments[0], index)
+        return context.get_dummy_value()
+
+    return types.void(array, begin, end), emit
 
 
 def function_at(signature: Any) -> Any:

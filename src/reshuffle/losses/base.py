@@ -127,7 +127,7 @@ def _over_vectors(plain: Any, lasting: bool) -> Any:
     from numba.extending import register_jitable
 
     vector = float64[::1]
-    loop = _loop(register_jitable(inline="always")(plain), _stamp())
+    loop = _loop(register_jitable(forceinline=True)(plain), _stamp())
     # Machine code of loops lies beside this file, and is told apart by the name of what they call: for losses from elsewhere, that
     # could be another one by the next time.
     return _c_function(loop, void(vector, vector, float64, vector), lasting and plain.__module__.startswith(__package__ + "."))
