@@ -285,6 +285,7 @@ def test_auto_tries_on_a_sample_and_survives_what_cannot_be_trained_on():
     problem = problem_of(table(9000))
     assert choice.sample(problem, 0).size == 4096
     assert " on 3,072 of 9,000 rows the loss on 1,024 held out is " in rs.scale(problem).reason
+    assert " on 150 of 200 rows the loss on those held out, in turns, is " in rs.scale(problem_of(table(200))).reason
     huge = rs.Problem(np.array([[1e300, 1.0], [0.0, 2.0], [-1e300, 1.0], [5e299, 0.0]] * 20), [0, 1, 1, 0] * 20, fit_intercept=True)
     assert rs.scale(huge).kind in ("std", "maxabs")
     for n in (2, 3, 5):

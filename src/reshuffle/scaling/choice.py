@@ -111,7 +111,8 @@ def _as_good(difference: Vector, small: float) -> bool:
 
 def _reason(chosen: Tried, tried: list[Tried], n: int, rows: int) -> str:
     others = ", ".join(f"{one.scaling.kind} {number(one.loss)}" for one in tried if one is not chosen)
-    of, held = f"{count(rows)} of {count(n)} rows", count(chosen.losses.size)
-    text = f"after {EPOCHS} epochs on {of} the loss on {held} held out is {number(chosen.loss)} ({others})"
+    of, held = f"{count(rows)} of {count(n)} rows", chosen.losses.size
+    out = f"{count(held)} held out" if rows + held <= n else "those held out, in turns,"  # of small data all are, once
+    text = f"after {EPOCHS} epochs on {of} the loss on {out} is {number(chosen.loss)} ({others})"
     shares = [f"{percent(chosen.share)} of the data", *([f"{percent(tried[0].share)} unscaled"] if chosen is not tried[0] else [])]
     return f"{text}; one direction has {', '.join(shares)}" if isfinite(chosen.share + tried[0].share) else text
