@@ -304,6 +304,16 @@ def test_centred_rows_are_copied_into_an_order():
     np.testing.assert_array_equal(copy.margins(x), rows.margins(x)[order])
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_that_do_not_bend_are_not_read(sparse):
+    A, u = numbers("float64"), np.ones(N)
+    X = sp.csr_array(A) if sparse else A
+    rows, u[5] = in_memory(X), 0.0
+    (X.data[X.indptr[5] : X.indptr[6]] if sparse else A[5])[:] = np.nan  # where the rows lie
+    along, product = rows.curved_product(u, np.ones(D))
+    np.testing.assert_allclose(product, np.delete(A, 5, 0).T @ np.delete(along, 5), rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("kind", ["csr", "dense", "centred"])
 def test_both_products_of_a_step_in_one_pass(kind, intercept):

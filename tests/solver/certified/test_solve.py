@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import reshuffle as rs
 from reshuffle.duality import lower_bound, rounding
 from reshuffle.losses import LOSSES, get_loss
-from reshuffle.solver.certified import baseline, solve
-from reshuffle.solver.certified.newton import Batch, Losses, batch_sizes, sample_by_curvature
+from reshuffle.solver.certified import baseline, solve, tuning
+from reshuffle.solver.certified.newton import Batch, Losses, _enough, batch_sizes, sample_by_curvature
 from reshuffle.solver.certified.progress import Progress
 from reshuffle.solver.certified.row_span import RowSpan
 from reshuffle.solver.certified.sdca import sdca
@@ -334,6 +334,28 @@ def test_duals_are_moved_to_the_nearest_that_is_allowed(name):
     p = problem(name, weighted=True)
     u = np.random.default_rng(0).uniform(-3, 3, p.n)
     np.testing.assert_array_equal(p.in_dual_domain(u), np.clip(u, *p.dual_bounds))
+
+
+def test_a_hessian_is_priced_by_products_with_the_rows_that_bend():
+    """Of so few entries a factorisation is all of the price, and a product half an overhead."""
+    rng = np.random.default_rng(0)
+    p = rs.Problem(rng.standard_normal((1000, 600)), np.arange(1000) % 2, alpha=1e-3)
+    batch, curvatures = Batch(p, None, Losses(p, None), 400), np.zeros(1000)
+    curvatures[:50] = 1.0
+    factor, overhead = 600**3 / (3 * tuning.FACTOR_SPEED), tuning.PRODUCT_OVERHEAD
+    forming = p.rows.hessian_cost() * 50 * 600
+    assert batch._worth(curvatures) == pytest.approx(0.5 * (forming + factor) / (50 * 600 + overhead))
+    assert batch._worth(np.ones(1000)) == pytest.approx(0.5 * (forming * 8 + factor) / (1000 * 600 + overhead))
+
+
+@pytest.mark.parametrize("damped", [False, True])
+def test_a_damped_step_is_not_solved_for_a_certificate(damped):
+    p = rs.Problem(np.eye(3), [0, 1, 1], alpha=0.1)
+    progress = Progress(p, np.zeros(3), baseline(p), tol=1e-3, max_iter=10, small=False, callback=None)
+    enough = _enough(progress, np.ones(3), tuning.CERTIFICATE_SHARE, damped)
+    residual, s = np.full(3, 1e3), np.full(3, -1e-9)  # a step that gains next to nothing, and a residual that no certificate bears
+    assert enough(residual, s, 0.9 * tuning.CG_DAMPED) == damped
+    assert not enough(residual, s, 1.1 * tuning.CG_DAMPED)
 
 
 def test_a_step_that_takes_long_with_the_diagonal_goes_on_with_a_hessian():
