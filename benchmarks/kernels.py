@@ -7,7 +7,6 @@ signed_count              A x over sparse rows with entries counted by signed in
 signed_indices            A x with indices that are signed
 listed_over_as_they_lie   A x over a list of all rows, in their order, over A x over all rows
 unasked_over_asked        an epoch of Algorithm 1 in a random order that does not ask for rows ahead
-asked_over_unasked        a pass of SDCA that asks for rows ahead, over rows that stay in the cache of a core
 branches_over_vectors     putting rows of a dual pass to rest and listing the others by a loop with branches
 one_by_one_over_vectors   a function of every sample, called for one at a time, over its loop in vectors: of losses, by name
 library_over_series       the logistic loss of every sample by the C library's exp and log, over series that run in vectors
@@ -43,7 +42,7 @@ from reshuffle.solver.certified.sdca import awake, rest
 
 REPEATS = 31
 SPARSE = {"short rows": (40_000, 120, 14), "text": (20_000, 47_000, 75)}
-NEAR = 6_000, 4_000, 20
+ROWS = 6_000
 DENSE = {"d = 22": (100_000, 22), "d = 123": (20_000, 123), "d = 784": (5_000, 784)}
 REASSOCIATE = {"contract", "reassoc", "nsz"}
 
@@ -182,14 +181,7 @@ def losses_of_samples() -> dict[str, Any]:
 
 
 def dual_passes() -> dict[str, float]:
-    rows = in_memory(generated(*NEAR))
-    n, order = rows.n, np.random.default_rng(0).permutation(rows.n).astype(np.int32)
-    ones, squares, x, dual, gains = np.ones(n), rows.squared_norms(), np.zeros(rows.d), np.zeros(n), np.zeros(n)
-    prox = compiled(get_loss("squared_hinge"), "prox")
-
-    def sdca(far: bool) -> None:
-        kernels.sdca_epoch(rows.A, ones, ones, squares, order, far, prox, 0.0, 1e-3, 0.0, x, dual, gains)
-
+    n = ROWS
     drawn = iter(np.random.default_rng(1).exponential(size=(2 * (REPEATS + 1), n)) ** 3)  # new ones each time: none can be learnt
     rests, left, rows_awake = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=np.uint8), np.empty(n, dtype=np.int32)
     own_rests, own_left = rests.copy(), left.copy()
@@ -199,7 +191,6 @@ def dual_passes() -> dict[str, float]:
         awake(own_left, rows_awake)
 
     return {
-        "asked_over_unasked": over(lambda: sdca(True), lambda: sdca(False)),
         "branches_over_vectors": over(lambda: rest_with_branches(next(drawn), 0.3, 7, rests, left, rows_awake), in_vectors),
     }
 

@@ -476,7 +476,6 @@ def sdca_epoch(
     weights: Any,
     squares: Any,
     visit: Any,
-    far: bool,
     prox: Any,
     parameter: float,
     pull: float,
@@ -486,14 +485,13 @@ def sdca_epoch(
     gains: Any,
 ) -> None:
     """Stochastic dual coordinate ascent: maximise the dual over one entry after the other, keeping x = -pull A'(w dual), and the
-    intercept likewise with its own pull (zero: no intercept). gains_i says how much entry i gained: w_i reach_i move_i^2. `far`:
-    rows lie outside the cache, so they are asked for ahead; of rows inside it, that takes 0.9 of the time where they are sparse.
+    intercept likewise with its own pull (zero: no intercept). gains_i says how much entry i gained: w_i reach_i move_i^2.
     """
     prox = prox_of_sample(prox)
     n, last = visit.size, x.size - 1
     has_intercept = intercept_pull > 0.0
     for p in range(n):
-        if far and p + _FAR < n:
+        if p + _FAR < n:
             row_ahead(A, visit, p)
             ahead = visit[p + _NEAR]
             prefetch(labels, ahead)

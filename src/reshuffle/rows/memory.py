@@ -29,8 +29,6 @@ _SMALL_COPY, _LARGEST_COPY = 8 << 20, 1 << 30
 _BYTES_A_ROW_AND_THREAD = 44
 _BYTES_A_ROW_SHARED = 48
 
-_NEAR_ENTRIES = 1 << 18  # up to which rows stay in a core's own cache from pass to pass
-
 _HESSIAN_CHUNK = 2048  # dense rows that are float64 at a time: BLAS is as fast as with all of them
 _GRAM_CHUNK = _CHUNK = 1 << 20  # numbers likewise
 
@@ -213,8 +211,8 @@ class MemoryRows(Rows):
         self, visit: Integers, labels: Vector, weights: Vector, squares: Vector, step: DualStep, x: Vector, state: DualState
     ) -> None:
         held, loss = self._held(x), (compiled(step.loss, "prox"), step.loss.parameter)
-        far, pulls = self.entries > _NEAR_ENTRIES, (step.pull, step.intercept_pull)
-        kernels.sdca_epoch(self.A, labels, weights, squares, visit, far, *loss, *pulls, held, *state)
+        pulls = step.pull, step.intercept_pull
+        kernels.sdca_epoch(self.A, labels, weights, squares, visit, *loss, *pulls, held, *state)
         self._left(held, x)
 
     def prefix_norms(self, order: Integers, u: Vector, along_c: Vector, c_square: float) -> Vector:
