@@ -1,6 +1,6 @@
 """The solver without a step size: it reaches what it certifies, on any data, for any loss."""
 
-from itertools import pairwise
+import itertools
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ import reshuffle as rs
 from reshuffle.duality import lower_bound, rounding
 from reshuffle.losses import LOSSES, get_loss
 from reshuffle.solver.certified import baseline, solve, tuning
-from reshuffle.solver.certified.newton import Batch, Losses, _enough, batch_sizes, sample_by_curvature
+from reshuffle.solver.certified.newton import Batch, Losses, Missed, _enough, batch_sizes, sample_by_curvature
 from reshuffle.solver.certified.progress import Progress
 from reshuffle.solver.certified.row_span import RowSpan
 from reshuffle.solver.certified.sdca import sdca
@@ -197,7 +197,7 @@ def test_history_counts_up_and_the_callback_sees_it():
     assert seen[-1].gap == found.gap
     gaps = [epoch.gap for epoch in seen if epoch.gap is not None]
     # Of points that rounding cannot tell apart the last is kept, and each dual point has a share of rounding of its own.
-    assert all(b <= a + 1e-12 * found.f for a, b in pairwise(gaps))
+    assert all(b <= a + 1e-12 * found.f for a, b in itertools.pairwise(gaps))
 
 
 def test_stops_at_max_iter_with_a_valid_gap():
@@ -281,7 +281,7 @@ def test_passes_without_a_look_are_records_too_and_the_last_one_is_looked_at():
     p = problem("logistic", n=1000, d=700, kind="sparse", alpha=0.1)
     found = solve(p, tol=1e-8)
     assert found.converged
-    looks = [a.gap != b.gap for a, b in pairwise(found.history)]
+    looks = [a.gap != b.gap for a, b in itertools.pairwise(found.history)]
     assert not all(looks)
     assert looks[-1]
     for most in range(1, len(found.history)):
@@ -348,14 +348,84 @@ def test_a_hessian_is_priced_by_products_with_the_rows_that_bend():
     assert batch._worth(np.ones(1000)) == pytest.approx(0.5 * (forming * 8 + factor) / (1000 * 600 + overhead))
 
 
-@pytest.mark.parametrize("damped", [False, True])
-def test_a_damped_step_is_not_solved_for_a_certificate(damped):
+def solved_well_enough(damped=False, missed=None, bound=-np.inf):
+    """Whether a share of the first residual is enough, of a step that gains little and a residual that no certificate bears."""
     p = rs.Problem(np.eye(3), [0, 1, 1], alpha=0.1)
     progress = Progress(p, np.zeros(3), baseline(p), tol=1e-3, max_iter=10, small=False, callback=None)
-    enough = _enough(progress, np.ones(3), tuning.CERTIFICATE_SHARE, damped)
-    residual, s = np.full(3, 1e3), np.full(3, -1e-9)  # a step that gains next to nothing, and a residual that no certificate bears
-    assert enough(residual, s, 0.9 * tuning.CG_DAMPED) == damped
-    assert not enough(residual, s, 1.1 * tuning.CG_DAMPED)
+    progress.bound = bound
+    enough = _enough(progress, 0.5, np.ones(3), tuning.CERTIFICATE_SHARE, missed or Missed(), damped)
+    return lambda share: enough(np.full(3, 1e3), np.full(3, -progress.target / 3.0), share)  # the slope is that of one target
+
+
+@pytest.mark.parametrize("damped", [False, True])
+def test_a_damped_step_is_not_solved_for_a_certificate(damped):
+    enough = solved_well_enough(damped)
+    assert enough(0.9 * tuning.CG_DAMPED) == damped
+    assert not enough(1.1 * tuning.CG_DAMPED)
+
+
+@pytest.mark.parametrize("damped", [False, True])
+def test_a_damped_step_whose_models_will_miss_f_is_solved_roughly(damped):
+    """A slope a quarter of the last one lets models miss f by an eighth."""
+    p = rs.Problem(np.eye(3), [0, 1, 1], alpha=0.1)
+    target = 1e-3 * baseline(p).f
+    for by, rough in ((0.9, False), (1.1, True)):
+        enough = solved_well_enough(damped, Missed(8.0 * by * tuning.CG_MISSED * target, 4.0 * target))
+        assert enough(0.9 * tuning.CG_SHARE) == (damped and rough)
+
+
+def test_a_step_is_solved_roughly_where_the_known_bound_will_do():
+    target = 1e-3 * np.log(2.0)
+    assert solved_well_enough(bound=0.5 - 1.4 * target)(0.9 * tuning.CG_SHARE)
+    assert not solved_well_enough(bound=0.5 - 1.6 * target)(0.9 * tuning.CG_SHARE)
+
+
+def far_off(alpha=1e-8):
+    """A point and a direction in which the models of most rows see hardly any curvature, so that steps are far too long."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 40)) * np.logspace(0, -1, 40)
+    p = rs.Problem(X, np.where(X @ np.ones(40) > 0, 1.0, -1.0), alpha=alpha)
+    batch = Batch(p, None, Losses(p, None), p.n)
+    batch.factored = False
+    here = batch.at(np.full(40, -8.0))
+    slopes, curvatures = batch.losses.models(here.z, False)
+    return batch, here, batch.gradient(slopes, here.x), curvatures
+
+
+def test_conjugate_gradients_end_where_f_does_not_fall_as_the_models_say():
+    batch, here, gradient, curvatures = far_off()
+    batch._worth = lambda curvatures: np.inf
+    iterations = []
+
+    def enough(residual, s, share):
+        iterations.append(s.copy())
+        return share < 1e-10
+
+    batch.direction(gradient, curvatures, enough)
+    whole = len(iterations)
+    iterations.clear()
+    s, along = batch.direction(gradient, curvatures, enough, here)
+    assert len(iterations) == tuning.CG_LOOK < whole
+    np.testing.assert_allclose(along, batch.margins(s), rtol=1e-9)
+    assert batch.at(here.x + s).f > here.f + 0.5 * tuning.CG_HOLDS * (gradient @ s)
+
+
+def test_iterations_of_damped_steps_count_together_towards_a_hessian():
+    """Where all rows bend, and not otherwise."""
+    batch, _, gradient, curvatures = far_off()
+    batch._worth = lambda curvatures: 12.0
+
+    def after(damping, curvatures, steps=3):
+        batch.factored, batch.damping, batch._spent = False, damping, 0
+        for _ in range(steps):
+            counted = itertools.count(1)
+            batch.direction(gradient, curvatures, lambda *_, made=counted: next(made) == 5)
+        return batch.factored
+
+    assert after(1e-9, curvatures)
+    assert not after(1e-9, curvatures, steps=2)
+    assert not after(0.0, curvatures)
+    assert not after(1e-9, np.where(np.arange(300) < 3, 0.0, curvatures))
 
 
 def test_a_step_that_takes_long_with_the_diagonal_goes_on_with_a_hessian():

@@ -5,7 +5,8 @@ A small random batch comes first; when steps on it gain little, a batch some tim
 see all rows. The linear system of a step is solved by conjugate gradients, with few features preconditioned by the Hessian of as
 many rows as cost about as much as a few passes (all of them on sparse data, which leaves one iteration to do), else by its
 diagonal. Where that has taken as many iterations as a better preconditioner costs, one is formed. It is kept for the next steps on
-a batch while it will do. Steps that turn out too long are damped, and less so after every full one.
+a batch while it will do. Iterations end where f no longer falls as the models say, and steps that turn out too long are damped, and
+less so after every full one.
 The models' slopes at the new point are the dual values of the certificate: they make it tight.
 """
 
@@ -107,6 +108,20 @@ class Point(NamedTuple):
     f: float
 
 
+class Missed(NamedTuple):
+    """By how much f missed what the models had said of the last step, and the slope of that step."""
+
+    by: float = 0.0
+    slope: float = inf
+
+    def next(self, slope: float) -> float:
+        """By how much it will miss that of a step with this slope: it grows with the third power of a step, and slopes with the
+        second.
+        """
+        times = slope / max(self.slope, TINY)
+        return self.by * times * sqrt(times)
+
+
 class Batch:
     """A set of rows with the sums over them that a step needs. Steps share a preconditioner as long as few iterations of conjugate
     gradients are enough with it: to form a Hessian takes as long as several. The first one is the `neighbour`'s, if it has any.
@@ -122,6 +137,7 @@ class Batch:
         self.alpha = np.full(problem.dimension, problem.alpha)
         self.alpha[problem.d :] = 0.0
         self.damping = 0.0
+        self._spent = 0  # iterations of conjugate gradients that a better preconditioner would have spared
 
     def at(self, x: Vector) -> Point:
         z = self.margins(x)
@@ -143,10 +159,10 @@ class Batch:
         return along, product / self.size + (self.alpha + self.damping) * p
 
     def direction(
-        self, gradient: Vector, curvatures: Vector, enough: Callable[[Vector, Vector, float], bool]
+        self, gradient: Vector, curvatures: Vector, enough: Callable[[Vector, Vector, float], bool], here: Point | None = None
     ) -> tuple[Vector, Vector]:
         """Where the models' sum is least, s, and A s, of the rows that bend: conjugate gradients until enough(residual, s, share)
-        says so.
+        says so or, where all rows bend, which makes it cheap to ask, until f does not fall from `here` as the models say.
         """
         s, along, residual = np.zeros(gradient.size), 0.0 * curvatures, -gradient
         if self._known is not None:
@@ -155,19 +171,22 @@ class Batch:
         precondition = held or self._fresh(curvatures)
         towards = precondition(residual)
         p, size = towards, float(dot(residual, towards))
-        first = size
+        first, look, all_bend = size, tuning.CG_LOOK, bool(curvatures.all())
+        if not (all_bend and self.damping > 0.0):  # else many steps are to come, with Hessians that hardly differ
+            self._spent = 0
         for iteration in range(tuning.CG_ITERATIONS):
-            late = iteration >= worth
+            late = self._spent >= worth
             if late or (held is not None and iteration == tuning.KEEP_WITHIN):  # that is not few: go on with another
                 if late:
                     self._refine()
-                    worth = iteration + self._worth(curvatures)
+                    worth, self._spent = self._worth(curvatures), 0
                 held, precondition = None, self._fresh(curvatures)
                 p = precondition(residual)
                 size, first = float(dot(residual, p)), float(dot(gradient, precondition(gradient)))
             if not size > 0.0:
                 break
             part, product = self.product(curvatures, p)
+            self._spent += 1
             bend = float(dot(p, product))
             if not bend > 0.0:
                 break
@@ -179,8 +198,17 @@ class Batch:
             new = float(dot(residual, towards))
             if enough(residual, s, new / first if held is None else tuning.KEEP_STRICTER * new / first):
                 break
+            if here is not None and all_bend and iteration + 1 >= look:
+                if self._value_along(here, s, along) > here.f + 0.5 * tuning.CG_HOLDS * float(dot(gradient, s)):
+                    break
+                look *= tuning.CG_LOOK_LATER
             p, size = towards + (new / size) * p, new
         return s, along
+
+    def _value_along(self, here: Point, s: Vector, along: Vector) -> float:
+        """The sum at here.x + s, with margins here.z + along."""
+        x = here.x + s
+        return self.losses.total(here.z, along, 1.0) / self.size + 0.5 * float(dot(self.alpha, x * x))
 
     def damp(self, length: float, slope: float, s: Vector) -> None:
         """After a step that was too long, the next ones are shorter (Levenberg and Marquardt): the Hessian gets as much of the
@@ -322,7 +350,7 @@ def from_nearby(batch: Batch, progress: Progress, x: Vector) -> None:
         pull = (gradient - batch.alpha * x)[: batch.problem.d]
         if progress.offer(x, batch.value(x, z), losses.duals(slopes), pull=pull):
             return
-    s, along = batch.direction(gradient, curvatures, _enough(progress, gradient, tuning.NEARBY_SHARE, False))
+    s, along = batch.direction(gradient, curvatures, _enough(progress, inf, gradient, tuning.NEARBY_SHARE, Missed(), False))
     there = batch.at(x + s)
     dual = losses.duals(slopes + losses.bent(curvatures, along))
     progress.offer(there.x, there.f, dual, _moved(x, there.x))
@@ -331,17 +359,18 @@ def from_nearby(batch: Batch, progress: Progress, x: Vector) -> None:
 def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vector:
     """Steps on one batch until `progress` says that it is enough or, if it is not the final one, until they gain little."""
     losses, here = batch.losses, batch.at(x)
-    since, rounds = 0, 0
+    since, rounds, missed = 0, 0, Missed()
     for _ in range(10**9 if final else tuning.BATCH_STEPS):
         slopes, curvatures = _models(losses, here.z)
         gradient = batch.gradient(slopes, here.x)
-        enough = _enough(progress if final else None, gradient, tuning.CERTIFICATE_SHARE, batch.damping > 0.0)
-        s, along = batch.direction(gradient, curvatures, enough)
+        enough = _enough(progress if final else None, here.f, gradient, tuning.CERTIFICATE_SHARE, missed, batch.damping > 0.0)
+        s, along = batch.direction(gradient, curvatures, enough, here)
         slope = float(dot(gradient, s))
         before, (length, here) = here, _line_search(batch, here, s, slope)
         batch.damp(length, slope, s)
         decrease = before.f - here.f
-        if progress.small or abs(decrease + 0.5 * slope) > tuning.KEEP_IF * abs(slope):  # small data asks for steps that are exact
+        missed = Missed(abs(decrease + 0.5 * slope), -slope)
+        if progress.small or missed.by > tuning.KEEP_IF * abs(slope):  # small data asks for steps that are exact
             batch.forget()
         if final:
             f = here.f if losses.exact else progress.problem.objective_at(here.z, here.x)
@@ -352,7 +381,7 @@ def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vec
             return here.x
         since += 1
         late = 1.0 + tuning.SETTLE_LATER * rounds  # settling too early can go round in a circle, so it gets rarer
-        models_hold = abs(decrease + 0.5 * slope) * late <= tuning.MODELS_HOLD * abs(slope)
+        models_hold = missed.by * late <= tuning.MODELS_HOLD * abs(slope)
         if length == 0.0 or (length == 1.0 and (models_hold or since >= tuning.SETTLE_AFTER + late)):
             since, rounds = 0, rounds + 1
             if losses.settle(here.z):
@@ -366,12 +395,20 @@ def _models(losses: Losses, z: Vector) -> tuple[Vector, Vector]:
     return losses.models(z, True) if straight else (slopes, curvatures)
 
 
-def _enough(progress: Progress | None, gradient: Vector, borne: float, damped: bool) -> Callable[[Vector, Vector, float], bool]:
-    """When a step is solved well enough: near the end, when `progress` has no more than this share of its target to bear."""
+def _enough(
+    progress: Progress | None, f: float, gradient: Vector, borne: float, missed: Missed, damped: bool
+) -> Callable[[Vector, Vector, float], bool]:
+    """When a step from where f is this is solved well enough: near the end, when `progress` has no more than this share of its
+    target to bear. It is not that near where the models of a damped step will miss f by too much to certify anything, and nothing
+    is left to certify where the bound that is known will do.
+    """
 
     def enough(residual: Vector, s: Vector, share: float) -> bool:
-        if progress is not None and -float(dot(gradient, s)) < tuning.CG_EXACT_WITHIN * progress.target:
-            return progress.certificate_can_bear(residual, borne) or share < (tuning.CG_DAMPED if damped else _SOLVED)
+        if progress is not None:
+            slope, target = -float(dot(gradient, s)), progress.target
+            far = slope >= tuning.CG_EXACT_WITHIN * target or (damped and missed.next(slope) > tuning.CG_MISSED * target)
+            if not far and f - 0.5 * slope - progress.bound > target:
+                return progress.certificate_can_bear(residual, borne) or share < (tuning.CG_DAMPED if damped else _SOLVED)
         return share < tuning.CG_SHARE
 
     return enough
