@@ -32,6 +32,7 @@ from reshuffle.cli.options import (
     Source,
     Strict,
     Target,
+    Weight,
 )  # fmt: skip
 from reshuffle.defaults import ALPHA, AUTO, INTERCEPT, SCALE, TOL
 
@@ -50,6 +51,7 @@ def constants(
     intercept: Intercept = False,
     scale: Scale = "none",
     target: Target = None,
+    weight: Weight = None,
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
@@ -65,7 +67,7 @@ def constants(
     from reshuffle.orders import make_order
     from reshuffle.rows.devices import check as check_device
 
-    source = reading.Source(path, target, features, zero_based, strict, memory)
+    source = reading.Source(path, target, weight, features, zero_based, strict, memory)
     check_device(device)
     with reading.on_cluster(cluster) as placed:
         problem, _, scaling, _ = source.problem(loss, alpha, intercept, scale, orders=[order])
@@ -97,6 +99,7 @@ def plan(
     permutations: Permutations = 3,
     seed: Seed = 0,
     target: Target = None,
+    weight: Weight = None,
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
@@ -111,7 +114,7 @@ def plan(
 
     if code_for is not None:
         check_library(code_for, as_json)
-    source = reading.Source(path, target, features, zero_based, strict, memory)
+    source = reading.Source(path, target, weight, features, zero_based, strict, memory)
     problem, data, scaling, positive = source.problem(loss, alpha, intercept, scale, device, PASSES_A_PLAN)
     if code_for is not None:
         check_library(code_for, weighted=problem.weighted)
@@ -136,6 +139,7 @@ def report(
     permutations: Permutations = 3,
     seed: Seed = 0,
     target: Target = None,
+    weight: Weight = None,
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
@@ -145,7 +149,7 @@ def report(
     """The plan with its reasons, figures and measured runs, as one HTML page that needs no network."""
     from reshuffle.reporting import check_before_work
 
-    source = reading.Source(path, target, features, zero_based, strict, memory)
+    source = reading.Source(path, target, weight, features, zero_based, strict, memory)
     source.refuse(output, "output")
     known = "squared" if loss == AUTO else loss  # labels ask for no loss that could be refused
     check_before_work(output, eps=eps, tol=tol, loss=known, alpha=alpha, permutations=permutations, seed=seed)
@@ -188,6 +192,7 @@ def order(
     ] = None,
     seed: Seed = 0,
     target: Target = None,
+    weight: Weight = None,
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
@@ -203,7 +208,7 @@ def order(
     from reshuffle.reporting.shuffling import shuffling
     from reshuffle.rows.devices import PASSES_A_FIT, PASSES_A_SCHEME
 
-    source = reading.Source(path, target, features, zero_based, strict, memory)
+    source = reading.Source(path, target, weight, features, zero_based, strict, memory)
     if output is not None:
         require()
         check_output(output)

@@ -88,6 +88,12 @@ Scale = Annotated[
 Target = Annotated[
     str | None, typer.Option(help="Tables: column of the labels (default: the last). npy: the .npy file of the labels.")
 ]
+Weight = Annotated[
+    str | None,
+    typer.Option(
+        help="Tables (in a store, AnnData too): column of row weights. npz: their array. npy: their file.", show_default=False
+    ),
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Tables: refuse words, dates and gaps instead of making numbers of them.")]
 Features = Annotated[int | None, typer.Option(help="svmlight: d, where the last features do not occur.")]
 Base = Annotated[

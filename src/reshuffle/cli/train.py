@@ -28,6 +28,7 @@ from reshuffle.cli.options import (
     Source,
     Strict,
     Target,
+    Weight,
 )
 from reshuffle.defaults import ALPHA, AUTO, INTERCEPT, SCALE
 
@@ -48,6 +49,7 @@ def run(
     intercept: Intercept = INTERCEPT,
     scale: Scale = SCALE,
     target: Target = None,
+    weight: Weight = None,
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
@@ -59,7 +61,7 @@ def run(
     """Shuffled SGD, an epoch a line, with what the theory promised beside what was reached."""
     from reshuffle.orders import make_order
 
-    source = reading.Source(path, target, features, zero_based, strict, memory)
+    source = reading.Source(path, target, weight, features, zero_based, strict, memory)
     problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale, orders=[order])
     rule = make_order(order, problem.n, seed)
     done: list[Any] = []
@@ -116,6 +118,7 @@ def fit(
     intercept: Intercept = INTERCEPT,
     scale: Scale = SCALE,
     target: Target = None,
+    weight: Weight = None,
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
@@ -137,10 +140,10 @@ def fit(
     check_output(out, "--out")
     check_kind(scale, "--scale")
     check_device(device)
-    source = reading.Source(path, target, features, zero_based, strict, memory)
+    source = reading.Source(path, target, weight, features, zero_based, strict, memory)
     source.refuse(out, "--out")
-    weight = {"alpha": alpha} if alphas is None else {"alphas": reading.alphas(alphas, alpha)}
-    options: dict[str, Any] = {**weight, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
+    penalty = {"alpha": alpha} if alphas is None else {"alphas": reading.alphas(alphas, alpha)}
+    options: dict[str, Any] = {**penalty, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
     with reading.on_cluster(cluster):
         data = source.load()
         loss = reading.loss_of(loss, data)
@@ -167,6 +170,7 @@ def predict(
     path: Source,
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities, under a line that names the classes.")] = False,
     target: Target = None,
+    weight: Weight = None,
     zero_based: Base = None,
     strict: Strict = False,
     memory: Memory = None,
@@ -178,7 +182,7 @@ def predict(
     model = models.load(model_file)
     if proba and not hasattr(model, "predict_proba"):
         raise ValueError(f"--proba: loss={model.loss!r} gives no probabilities; fit with --loss logistic")
-    data = from_data.load_for(model, path, target=target, zero_based=zero_based, strict=strict, memory=memory)
+    data = from_data.load_for(model, path, target=target, weight=weight, zero_based=zero_based, strict=strict, memory=memory)
     for note in data.notes:
         console.say(note)
     with console.plain_warnings():

@@ -94,13 +94,14 @@ def load_for(
     source: str | Path | Sequence[str | Path],
     *,
     target: str | int | None = None,
+    weight: str | int | None = None,
     zero_based: bool | None = None,
     strict: bool = False,
     memory: str | None = None,
 ) -> Data:
     """Data that a model is to predict, in the form of what it was trained on. Columns of a table are found by their names, and
-    labels by the name they had there, or by `target`; a table need not have any. Indices of svmlight text count from where they did
-    in training.
+    labels and weights by the names they had there, or by `target` and `weight`; a table need not have any. Indices of svmlight text
+    count from where they did in training.
     """
     trained = getattr(model, "zero_based_", None)
     if None not in (trained, zero_based) and trained != zero_based:
@@ -113,13 +114,13 @@ def load_for(
     if is_store(source if isinstance(source, str | Path) else source[0]):
         if not columns.numeric:
             raise ValueError(f"{source} is a store of numbers; the model was trained on a table with words, dates or gaps")
-        data = load(source, memory=memory)
+        data = load(source, target=target, weight=weight, memory=memory)
         if None not in (trained, data.zero_based) and trained != data.zero_based:
             counted = [0 if zero else 1 for zero in (data.zero_based, trained)]
             raise ValueError(f"{data.name} was built of indices that count from {counted[0]}; the model counts from {counted[1]}")
     else:
         base = trained if zero_based is None else zero_based
-        data = load(source, target=target, strict=strict, columns=columns, zero_based=base, memory=memory)
+        data = load(source, target=target, weight=weight, strict=strict, columns=columns, zero_based=base, memory=memory)
     X, y = rows_for(model, data)
     return replace(data, X=X, y=y)
 
