@@ -9,6 +9,7 @@ import reshuffle
 from reshuffle.cli import console, reading
 from reshuffle.cli.application import KNOW, command
 from reshuffle.cli.options import (
+    Accuracy,
     Alpha,
     AsJson,
     Base,
@@ -29,10 +30,13 @@ from reshuffle.cli.options import (
     Scale,
     Schemes,
     Seed,
+    Smallest,
     Source,
     Strict,
     Target,
     Weight,
+    Within,
+    gap,
 )  # fmt: skip
 from reshuffle.defaults import ALPHA, AUTO, INTERCEPT, SCALE, TOL
 
@@ -45,7 +49,7 @@ def constants(
     order: OrderName = "rr",
     permutations: Permutations = 100,
     seed: Seed = 0,
-    tol: Annotated[float | None, typer.Option(help="Relative residual of each eigenvalue.  [default: 1e-4]")] = None,
+    tol: Accuracy = None,
     failure_probability: FailureProbability = None,
     alpha: Alpha = 0.0,
     intercept: Intercept = False,
@@ -65,12 +69,10 @@ def constants(
 ) -> None:
     """L, Lhat and Ltil of a dataset (or G, Ghat, Gtil and Gbar), and the step size that they allow."""
     from reshuffle.orders import make_order
-    from reshuffle.rows.devices import check as check_device
 
     source = reading.Source(path, target, weight, features, zero_based, strict, memory)
-    check_device(device)
     with reading.on_cluster(cluster) as placed:
-        problem, _, scaling, _ = source.problem(loss, alpha, intercept, scale, orders=[order])
+        problem, _, scaling, _ = source.problem(loss, alpha, intercept, scale, orders=[order], batch_size=batch_size)
         if quick:
             console.show(
                 reshuffle.quick_constants(placed(problem), batch_size=batch_size, seed=seed), as_json, scaling=scaling.choice
@@ -175,17 +177,15 @@ def report(
 def order(
     path: Source,
     scheme: Schemes = None,
-    smallest: Annotated[
-        list[str] | None, typer.Option(help="buffer: the smallest that will do; blocks: the largest; may be repeated.")
-    ] = None,
-    within: Annotated[float, typer.Option(help="--smallest: promised epochs over those of a random order, at most.")] = 1.1,
+    smallest: Smallest = None,
+    within: Within = 1.1,
     loss: LossName = AUTO,
     alpha: Alpha = ALPHA,
     intercept: Intercept = INTERCEPT,
     scale: Scale = SCALE,
     batch_size: BatchSize = 1,
     eps: Annotated[
-        float | None, typer.Option(help="The gap to promise; 0.001, and any for --smallest.", show_default=False)
+        float | None, typer.Option(help="The gap to promise; 0.001, and any for --smallest.", show_default=False), gap("eps")
     ] = None,
     measure: Annotated[
         bool | None, typer.Option("--measure/--no-measure", help="Train in these orders.  [default: up to 2 million entries]")
@@ -215,7 +215,7 @@ def order(
         source.refuse(output, "output")
     passes = PASSES_A_FIT + PASSES_A_SCHEME * (len(scheme or ()) + len(smallest or ()) or 1)
     with reading.on_cluster(cluster) as placed:
-        problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale, device, passes, scheme or ())
+        problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale, device, passes, scheme or (), batch_size)
         asked: dict[str, Any] = {"batch_size": batch_size, "eps": eps, "measure": measure, "seed": seed}
         asked |= {"schemes": scheme or (), "smallest": smallest or (), "within": within, "sweep": output is not None}
         with console.progress("optimum", "stages") as update, console.plain_warnings():

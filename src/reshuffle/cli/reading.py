@@ -76,27 +76,24 @@ class Source:
         device: str = "memory",
         passes: float = 0.0,
         orders: Sequence[str] = (),
+        batch_size: int = 1,
     ) -> Posed:
-        """Of several classes, the largest against the rest. About so many `passes` are to be made over the data; `orders` that do
-        not fit it are refused as soon as that is seen.
+        """Of several classes, the largest against the rest. About so many `passes` are to be made over the data; `orders` and a
+        `batch_size` that do not fit it are refused as soon as that is seen.
         """
         import numpy as np
 
         from reshuffle.defaults import largest_against_rest
         from reshuffle.losses import get_loss
-        from reshuffle.orders import make_order, naming
-        from reshuffle.orders.schemes import SAME, SCHEMES
+        from reshuffle.orders import make_order
         from reshuffle.rows import devices
-        from reshuffle.scaling import check_kind
-        from reshuffle.validation import mean_one
+        from reshuffle.validation import mean_one, whole_number
 
-        check_kind(scale, "--scale")
-        devices.check(device)
-        for order in orders:
-            naming.read(order, SCHEMES, SAME)
         data = self.load()
+        n = data.X.shape[0]
         for order in orders:
-            make_order(order, data.X.shape[0], 0)
+            make_order(order, n, 0)
+        whole_number("batch_size", batch_size, 1, n, "rows of the data")
         loss = loss_of(loss, data)
         positive = None
         if get_loss(loss).task == "classification" and data.y is not None:
@@ -166,7 +163,13 @@ def alphas(text: str, alpha: float) -> Any:
 
 
 def step_size(text: str) -> str | float:
+    from reshuffle.solver.steps import check_steps
+
+    if text in ("theory", "budget"):
+        return text
     try:
-        return text if text in ("theory", "budget") else float(text)
+        number = float(text)
     except ValueError:
         raise ValueError(f"--step-size={text!r} is neither theory nor budget nor a number") from None
+    check_steps([number])
+    return number

@@ -29,10 +29,8 @@ def fit(data: Data, loss: str, scale: str = "none", *, on_dask: bool = False, **
     there are `alphas`, and on the workers of Dask's active client if asked to. `columns_` says how a table became X, and `scaling_`
     how that was scaled: the certificate is that of the scaled problem, the coefficients are in the units of the file.
     """
-    choose, classes = "alphas" in parameters, get_loss(loss).task != "regression"
-    kinds: Any = (CertifiedClassifier, CertifiedClassifierCV) if classes else (CertifiedRegressor, CertifiedRegressorCV)
-    model: Any = kinds[choose](loss, **parameters)
-    model._checked_loss()
+    model = checked(loss, **parameters)
+    choose, classes = "alphas" in parameters, isinstance(model, LinearClassifier)
     y = _labels(data)
     scaling = choose_scale(_problem_of(model, data, y) if scale == AUTO else data.X, scale)
     rows = scaling.apply(data.X)
@@ -47,6 +45,15 @@ def fit(data: Data, loss: str, scale: str = "none", *, on_dask: bool = False, **
         if data.zero_based is not None:
             one.zero_based_ = data.zero_based
     return model  # type: ignore[no-any-return]
+
+
+def checked(loss: str, **parameters: Any) -> Any:
+    """The estimator, after everything that can be wrong about it without the data has been refused."""
+    choose, classes = "alphas" in parameters, get_loss(loss).task != "regression"
+    kinds: Any = (CertifiedClassifier, CertifiedClassifierCV) if classes else (CertifiedRegressor, CertifiedRegressorCV)
+    model = kinds[choose](loss, **parameters)
+    model._checked_loss()
+    return model
 
 
 def _problem_of(model: Model, data: Data, y: Any) -> Problem:
