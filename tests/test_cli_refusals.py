@@ -60,7 +60,7 @@ def test_a_number_that_cannot_be_is_refused_before_the_data_is_read(refused, com
     [
         ("fit --alpha -1", "alpha=-1.0 must be zero or a positive number"),
         ("fit --alpha 0", "alpha=0 leaves no certificate to stop by"),
-        ("fit --jobs 0", "n_jobs=0 is not a number of threads"),
+        ("fit --jobs 0", "reshuffle: jobs=0 is not a number of threads; use 1 or more, or -1 for all cores"),
         ("fit --alphas 1,-1", "alphas=[1.0, -1.0] must be positive numbers"),
         ("fit --alphas 1,x", "--alphas 1,x is not a list of numbers"),
         ("fit --loss nope", "loss='nope' is not known; use one of"),

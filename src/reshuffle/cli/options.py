@@ -54,6 +54,12 @@ def whole(name: str, smallest: int) -> Callable[[int], None]:
     return check
 
 
+def _threads(value: int) -> None:
+    from reshuffle.validation import threads
+
+    threads("jobs", value)
+
+
 def check_alpha(value: float) -> None:
     from reshuffle.validation import weight
 
@@ -222,6 +228,7 @@ FailureProbability = Annotated[
     float | None, typer.Option(help="Report upper bounds that hold except with this probability."), _probability
 ]
 Jobs = Annotated[int | None, typer.Option(help="Threads.  [default: all cores]"), whole("jobs", 1)]
+JobsOfFit = Annotated[int, typer.Option(help="Threads for several classes or folds; -1 for all cores."), _threads]
 Cluster = Annotated[
     str | None,
     typer.Option(

@@ -20,6 +20,7 @@ from reshuffle.cli.options import (
     Device,
     Features,
     Intercept,
+    JobsOfFit,
     LossName,
     Memory,
     RunOrder,
@@ -128,7 +129,7 @@ def fit(
     strict: Strict = False,
     device: Device = AUTO,
     memory: Memory = None,
-    jobs: Annotated[int, typer.Option(help="Threads for several classes or folds; -1 for all cores.")] = 1,
+    jobs: JobsOfFit = 1,
     cluster: Cluster = None,
 ) -> None:
     """A linear model of a dataset, certified, as a file: a classifier or a regressor, as the labels or the loss ask."""
