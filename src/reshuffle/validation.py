@@ -1,6 +1,7 @@
 """The door: what users pass in comes out checked and in one form. Each message names the argument, its value and what to do."""
 
 import warnings
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,12 @@ def whole_number(name: str, value: Any, smallest: int, largest: int | None = Non
     if number < smallest:
         raise ValueError(f"{name}={number} is too small; use {allowed}")
     return number
+
+
+def threads(name: str, value: Any) -> None:
+    """As joblib counts them: -1 are all cores, -2 all but one."""
+    if value is not None and (value == 0 or not isinstance(value, Integral)):
+        raise ValueError(f"{name}={value!r} is not a number of threads; use 1 or more, or -1 for all cores")
 
 
 def weight(name: str, value: Any) -> float:

@@ -231,6 +231,7 @@ def test_dates_and_gaps_at_prediction():
 
 GOOD = {
     "target": "t",
+    "weight": "n",
     "header": True,
     "dropped": ["id"],
     "inputs": [
@@ -245,12 +246,15 @@ def test_what_is_kept_comes_back():
     columns = Columns.from_dict(json.loads(json.dumps(GOOD)))
     assert columns.to_dict() == GOOD
     assert columns.names == ["a", "a=(missing)", "d", "w=x", "w=y", "w=(other)"]
+    assert Columns.from_dict({name: value for name, value in GOOD.items() if name != "weight"}).weight is None
 
 
 @pytest.mark.parametrize(
     ("at", "change"),
     [
         (None, {"target": 3}),
+        (None, {"weight": 3}),
+        (None, {"weight": "t"}),
         (None, {"header": 1}),
         (None, {"header": False}),
         (None, {"dropped": "id"}),

@@ -181,6 +181,8 @@ def trial(folder, form, seed):
         content = content if whole else damaged(rng, content)
     path = Path(folder) / f"case{ending}{packing}"
     path.write_bytes(content)
+    if not whole and rng.random() < 0.3:
+        options = {**options, "weight": str(rng.choice(["0", "-1", "y", "X", "case.npy", "none"]))}
     try:
         data = rs.load(path, **options)
     except (ValueError, OSError) as error:

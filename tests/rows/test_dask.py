@@ -246,9 +246,10 @@ def test_products_are_few_calls_and_no_tasks(client, labelled, monkeypatch):
     arranged = rows._weighted(u, 0.0).arrange(np.random.default_rng(0).permutation(n), 1)
     assert count(lambda: arranged.ordered(u, np.empty(n))) == 2 + 2  # an exchange, the rows with their scale, and the product
     assert count(lambda: arranged.ordered(u, np.empty(n))) == 2
-    whole = rows._weighted(u, 0.0).arrange(np.arange(n), n)
-    assert count(lambda: whole.step(np.ones(12), u)) == 1 + 1  # the rows with their scale, and both products
-    assert count(lambda: whole.step(np.ones(12), u)) == 1
+    whole = rows._weighted(u, 0.0)
+    assert count(lambda: whole.gram_step(np.ones(12), u.copy())) == 1 + 1  # the rows with their scale, and both products
+    assert count(lambda: whole.gram_step(np.ones(12), u.copy())) == 1
+    assert count(lambda: whole.transposed(u)) == 1
     step, signs, moved = DualStep(rs.Problem(X, y).loss, 0.1, 0.0), np.sign(y - 0.5), []
     for labels, expected in ((signs, 2), (signs, 1), (-signs, 2)):  # labels, weights and squares go there once
 

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import reshuffle as rs
+from reshuffle.rows import base, in_memory
 from reshuffle.spectral import AccuracyWarning, batches, lanczos
 from tests.oracle import batch_constant, ordered_constant
 
@@ -73,37 +74,25 @@ def test_the_stated_probability_covers_the_failures_of_few_steps():
     assert failures <= delta + 4 * np.sqrt(delta * (1 - delta) / trials)
 
 
-class Factors:
-    """B B' as the two products of Golub and Kahan's recurrence."""
-
-    def __init__(self, B):
-        self.B = B
-
-    def transposed(self, u):
-        return self.B.T @ u
-
-    def step(self, x, u):
-        p = self.B @ x - u
-        return p, self.B.T @ p
-
-
+@pytest.mark.parametrize("body", ["rows", "gram"])
 @pytest.mark.parametrize("rank", [1, 3, 60])
-def test_an_operator_of_two_factors_has_the_recurrence_of_their_product(rank):
+def test_two_factors_have_the_recurrence_of_their_product(rank, body):
     """Values, residuals, how many products and the vector itself; also long after the top eigenvalue has settled."""
     rng = np.random.default_rng(rank)
-    B = rng.standard_normal((90, rank)) @ rng.standard_normal((rank, 70))
+    A, scale = rng.standard_normal((90, rank)) @ rng.standard_normal((rank, 120)), rng.random(90) + 0.5
+    B, rows = scale[:, None] * A, in_memory(A)
     eigenvalues, vectors = np.linalg.eigh(B @ B.T)
-    start, operators = rng.standard_normal(90), (Factors(B), lambda v, out: np.dot(B, B.T @ v, out=out))
+    start, weighted = rng.standard_normal(90), {"rows": rows._weighted(scale, 0.0), "gram": base.WeightedGram(rows, scale)}[body]
+    operators = weighted.squared, lambda v, out: np.dot(B, B.T @ v, out=out)
     ours, theirs = (lanczos.top_eigenvalue(apply, start.copy(), tol=1e-6) for apply in operators)
     assert ours.products == theirs.products <= rank + 1
     assert ours.value == pytest.approx(theirs.value, rel=1e-12)
     assert ours.residual == pytest.approx(theirs.residual, rel=1e-6, abs=1e-12)
-    for apply in operators:
-        images = []
-        unit = lanczos.ritz_vector(apply, start.copy(), ours, lambda image: images.append(image.copy()) or 0.0 * image)  # noqa: B023
-        assert np.linalg.norm(unit) == pytest.approx(1.0, rel=1e-9)
-        assert abs(unit @ vectors[:, -1]) == pytest.approx(1.0, abs=1e-6)
-        np.testing.assert_allclose(images[0], B @ (B.T @ start) / np.linalg.norm(start), rtol=1e-9, atol=1e-9 * eigenvalues[-1])
+    images = []
+    unit = lanczos.ritz_vector(weighted.squared, start.copy(), ours, lambda image: images.append(image.copy()) or 0.0 * image)
+    assert np.linalg.norm(unit) == pytest.approx(1.0, rel=1e-9)
+    assert abs(unit @ vectors[:, -1]) == pytest.approx(1.0, abs=1e-6)
+    np.testing.assert_allclose(images[0], B @ (B.T @ start) / np.linalg.norm(start), rtol=1e-9, atol=1e-9 * eigenvalues[-1])
     bounds = [lanczos.upper_bound(apply, start.copy(), slack=1e-3, failure_probability=1e-3) for apply in operators]
     assert bounds[0].products > 3 * rank or rank == 60
     for bound in bounds:

@@ -34,6 +34,16 @@ _PRECISION = 1.05  # of the parameter that `smallest` finds: the orders that are
 FAMILIES = {"buffer": False, "blocks": True}
 
 
+def check_family(family: str) -> None:
+    if family not in FAMILIES:
+        raise ValueError(f"family={family!r} is not known; use one of {', '.join(FAMILIES)}")
+
+
+def check_within(within: float) -> None:
+    if not 1.0 < within < inf:
+        raise ValueError(f"within={within!r} must be more than 1: 1.1 allows 10 % more epochs than a random order")
+
+
 class Study:
     """What assessments of all orders share: the optimum, the constants of random orders, and runs in them."""
 
@@ -236,15 +246,9 @@ class Study:
 
     # --- the least shuffling that will do
 
-    @staticmethod
-    def check_search(family: str, within: float) -> None:
-        if family not in FAMILIES:
-            raise ValueError(f"family={family!r} is not known; use one of {', '.join(FAMILIES)}")
-        if not 1.0 < within < inf:
-            raise ValueError(f"within={within!r} must be more than 1: 1.1 allows 10 % more epochs than a random order")
-
     def smallest(self, family: str, within: float, eps: float | None) -> Smallest:
-        self.check_search(family, within)
+        check_family(family)
+        check_within(within)
         parameter, tried = self.search(family, within, eps)
         return Smallest(family, self.problem.n, parameter, within, eps, self.assess(f"{family}:{parameter}"), tried)
 

@@ -24,16 +24,24 @@ app = typer.Typer(
 
 
 def command(panel: str, example: str, name: str | None = None, to: typer.Typer = app) -> Callable[[Callable[..., None]], Any]:
-    """Register a command that says nothing of how much is printed: it is given both options, and `console` their answer."""
+    """Register a command that says nothing of how much is printed: it is given both options, and `console` their answer. It begins
+    when the checks that stand beside the help of its options, in `Annotated`, have let pass what was given.
+    """
 
     def register(body: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(body)
+        beside = {name: getattr(each.annotation, "__metadata__", ()) for name, each in own.parameters.items()}
+        checks = [(name, check) for name, found in beside.items() for check in found if inspect.isfunction(check)]
+
         @functools.wraps(body)
         def run(*, quiet: bool = False, verbose: bool = False, **words: Any) -> None:
             console.set_level(quiet, verbose)
+            for name, check in checks:
+                if words[name] is not None:
+                    check(words[name])
             body(**words)
 
         both = {"quiet": Quiet, "verbose": Verbose}
-        own = inspect.signature(body)
         added = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind) for name, kind in both.items()
         ]

@@ -9,6 +9,7 @@ import reshuffle
 from reshuffle.cli import console, reading
 from reshuffle.cli.application import KNOW, command
 from reshuffle.cli.options import (
+    Accuracy,
     Alpha,
     AsJson,
     Base,
@@ -29,9 +30,13 @@ from reshuffle.cli.options import (
     Scale,
     Schemes,
     Seed,
+    Smallest,
     Source,
     Strict,
     Target,
+    Weight,
+    Within,
+    gap,
 )  # fmt: skip
 from reshuffle.defaults import ALPHA, AUTO, INTERCEPT, SCALE, TOL
 
@@ -44,12 +49,13 @@ def constants(
     order: OrderName = "rr",
     permutations: Permutations = 100,
     seed: Seed = 0,
-    tol: Annotated[float | None, typer.Option(help="Relative residual of each eigenvalue.  [default: 1e-4]")] = None,
+    tol: Accuracy = None,
     failure_probability: FailureProbability = None,
     alpha: Alpha = 0.0,
     intercept: Intercept = False,
     scale: Scale = "none",
     target: Target = None,
+    weight: Weight = None,
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
@@ -63,12 +69,10 @@ def constants(
 ) -> None:
     """L, Lhat and Ltil of a dataset (or G, Ghat, Gtil and Gbar), and the step size that they allow."""
     from reshuffle.orders import make_order
-    from reshuffle.rows.devices import check as check_device
 
-    source = reading.Source(path, target, features, zero_based, strict, memory)
-    check_device(device)
+    source = reading.Source(path, target, weight, features, zero_based, strict, memory)
     with reading.on_cluster(cluster) as placed:
-        problem, _, scaling, _ = source.problem(loss, alpha, intercept, scale, orders=[order])
+        problem, _, scaling, _ = source.problem(loss, alpha, intercept, scale, orders=[order], batch_size=batch_size)
         if quick:
             console.show(
                 reshuffle.quick_constants(placed(problem), batch_size=batch_size, seed=seed), as_json, scaling=scaling.choice
@@ -97,6 +101,7 @@ def plan(
     permutations: Permutations = 3,
     seed: Seed = 0,
     target: Target = None,
+    weight: Weight = None,
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
@@ -111,7 +116,7 @@ def plan(
 
     if code_for is not None:
         check_library(code_for, as_json)
-    source = reading.Source(path, target, features, zero_based, strict, memory)
+    source = reading.Source(path, target, weight, features, zero_based, strict, memory)
     problem, data, scaling, positive = source.problem(loss, alpha, intercept, scale, device, PASSES_A_PLAN)
     if code_for is not None:
         check_library(code_for, weighted=problem.weighted)
@@ -136,6 +141,7 @@ def report(
     permutations: Permutations = 3,
     seed: Seed = 0,
     target: Target = None,
+    weight: Weight = None,
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
@@ -145,7 +151,7 @@ def report(
     """The plan with its reasons, figures and measured runs, as one HTML page that needs no network."""
     from reshuffle.reporting import check_before_work
 
-    source = reading.Source(path, target, features, zero_based, strict, memory)
+    source = reading.Source(path, target, weight, features, zero_based, strict, memory)
     source.refuse(output, "output")
     known = "squared" if loss == AUTO else loss  # labels ask for no loss that could be refused
     check_before_work(output, eps=eps, tol=tol, loss=known, alpha=alpha, permutations=permutations, seed=seed)
@@ -171,23 +177,22 @@ def report(
 def order(
     path: Source,
     scheme: Schemes = None,
-    smallest: Annotated[
-        list[str] | None, typer.Option(help="buffer: the smallest that will do; blocks: the largest; may be repeated.")
-    ] = None,
-    within: Annotated[float, typer.Option(help="--smallest: promised epochs over those of a random order, at most.")] = 1.1,
+    smallest: Smallest = None,
+    within: Within = 1.1,
     loss: LossName = AUTO,
     alpha: Alpha = ALPHA,
     intercept: Intercept = INTERCEPT,
     scale: Scale = SCALE,
     batch_size: BatchSize = 1,
     eps: Annotated[
-        float | None, typer.Option(help="The gap to promise; 0.001, and any for --smallest.", show_default=False)
+        float | None, typer.Option(help="The gap to promise; 0.001, and any for --smallest.", show_default=False), gap("eps")
     ] = None,
     measure: Annotated[
         bool | None, typer.Option("--measure/--no-measure", help="Train in these orders.  [default: up to 2 million entries]")
     ] = None,
     seed: Seed = 0,
     target: Target = None,
+    weight: Weight = None,
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
@@ -203,14 +208,14 @@ def order(
     from reshuffle.reporting.shuffling import shuffling
     from reshuffle.rows.devices import PASSES_A_FIT, PASSES_A_SCHEME
 
-    source = reading.Source(path, target, features, zero_based, strict, memory)
+    source = reading.Source(path, target, weight, features, zero_based, strict, memory)
     if output is not None:
         require()
         check_output(output)
         source.refuse(output, "output")
     passes = PASSES_A_FIT + PASSES_A_SCHEME * (len(scheme or ()) + len(smallest or ()) or 1)
     with reading.on_cluster(cluster) as placed:
-        problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale, device, passes, scheme or ())
+        problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale, device, passes, scheme or (), batch_size)
         asked: dict[str, Any] = {"batch_size": batch_size, "eps": eps, "measure": measure, "seed": seed}
         asked |= {"schemes": scheme or (), "smallest": smallest or (), "within": within, "sweep": output is not None}
         with console.progress("optimum", "stages") as update, console.plain_warnings():

@@ -1,7 +1,7 @@
-"""The options of commands, each described once."""
+"""The options of commands, each described once, with what can be refused of it before anything is read."""
 
 from collections.abc import Callable, Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -42,6 +42,99 @@ def _targets() -> Iterable[str]:
     return [*TARGETS, "all"]
 
 
+# --- checks: those of the library, which knows what an argument may be
+
+
+def whole(name: str, smallest: int) -> Callable[[int], None]:
+    def check(value: int) -> None:
+        from reshuffle.validation import whole_number
+
+        whole_number(name, value, smallest)
+
+    return check
+
+
+def _threads(value: int) -> None:
+    from reshuffle.validation import threads
+
+    threads("jobs", value)
+
+
+def check_alpha(value: float) -> None:
+    from reshuffle.validation import weight
+
+    weight("alpha", value)
+
+
+def gap(name: str) -> Callable[[float], None]:
+    def check(value: float) -> None:
+        from reshuffle.validation import gap_to_promise
+
+        gap_to_promise(value, name)
+
+    return check
+
+
+def check_loss(value: str) -> None:
+    from reshuffle.losses import get_loss
+
+    if value != "auto":
+        get_loss(value)
+
+
+def _order(value: str) -> None:
+    from reshuffle.orders import naming
+    from reshuffle.orders.schemes import SAME, SCHEMES
+
+    naming.read(value, SCHEMES, SAME)
+
+
+def _scale(value: str) -> None:
+    from reshuffle.scaling import check_kind
+
+    check_kind(value, "--scale")
+
+
+def _device(value: str) -> None:
+    from reshuffle.rows import devices
+
+    devices.check(value)
+
+
+def _accuracy(value: float) -> None:
+    from reshuffle.spectral.sampling import check_accuracy
+
+    check_accuracy(value, None)
+
+
+def _probability(value: float) -> None:
+    from reshuffle.spectral.sampling import check_accuracy
+
+    check_accuracy(None, value)
+
+
+def _family(value: str) -> None:
+    from reshuffle.assessment.study import check_family
+
+    check_family(value)
+
+
+def _within(value: float) -> None:
+    from reshuffle.assessment.study import check_within
+
+    check_within(value)
+
+
+def each(check: Callable[[Any], None]) -> Callable[[Iterable[Any]], None]:
+    def check_all(values: Iterable[Any]) -> None:
+        for value in values:
+            check(value)
+
+    return check_all
+
+
+# --- options
+
 Source = Annotated[
     list[str],
     typer.Argument(
@@ -55,14 +148,16 @@ LossName = Annotated[
         help="unit, squared, logistic, smoothed_hinge, ...; huber:0.5 sets a parameter; auto: as the labels ask.",
         autocompletion=_one_of(_losses),
     ),
+    check_loss,
 ]
-BatchSize = Annotated[int, typer.Option(help="Samples in a step.")]
+BatchSize = Annotated[int, typer.Option(help="Samples in a step."), whole("batch_size", 1)]
 OrderName = Annotated[
     str,
     typer.Option(
         help="rr: a new random order each epoch; so: one of them; file; paired; or what a loader does: buffer:1000, ...",
         autocompletion=_one_of(_orders),
     ),
+    _order,
 ]
 RunOrder = Annotated[
     str,
@@ -70,6 +165,7 @@ RunOrder = Annotated[
         help="rr, so, ig as for constants; balanced: each epoch makes a better one for the next.",
         autocompletion=_one_of(_orders),
     ),
+    _order,
 ]
 Schemes = Annotated[
     list[str] | None,
@@ -77,19 +173,33 @@ Schemes = Annotated[
         help="An order to assess, such as file, buffer:1000 or blocks:256; may be repeated.  [default: a few usual ones]",
         autocompletion=_one_of(_orders),
     ),
+    each(_order),
 ]
-Seed = Annotated[int, typer.Option(help="Of the permutations.")]
-Alpha = Annotated[float, typer.Option(help="Weight of the regulariser (alpha/2)|x|².")]
+Smallest = Annotated[
+    list[str] | None,
+    typer.Option(help="buffer: the smallest that will do; blocks: the largest; may be repeated."),
+    each(_family),
+]
+Within = Annotated[float, typer.Option(help="--smallest: promised epochs over those of a random order, at most."), _within]
+Seed = Annotated[int, typer.Option(help="Of the permutations."), whole("seed", 0)]
+Alpha = Annotated[float, typer.Option(help="Weight of the regulariser (alpha/2)|x|²."), check_alpha]
 Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Add a column of ones.")]
 Scale = Annotated[
     str,
     typer.Option(help="Of the data: none, std (columns), maxabs (columns), rows; auto: what trains best, in a line on stderr."),
+    _scale,
 ]
 Target = Annotated[
     str | None, typer.Option(help="Tables: column of the labels (default: the last). npy: the .npy file of the labels.")
 ]
+Weight = Annotated[
+    str | None,
+    typer.Option(
+        help="Tables (in a store, AnnData too): column of row weights. npz: their array. npy: their file.", show_default=False
+    ),
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Tables: refuse words, dates and gaps instead of making numbers of them.")]
-Features = Annotated[int | None, typer.Option(help="svmlight: d, where the last features do not occur.")]
+Features = Annotated[int | None, typer.Option(help="svmlight: d, where the last features do not occur."), whole("n_features", 1)]
 Base = Annotated[
     bool | None,
     typer.Option(
@@ -106,12 +216,19 @@ CodeFor = Annotated[
 Device = Annotated[
     str,
     typer.Option(help="Of dense data: auto (a GPU where one is seen and pays, in a line on stderr), memory, cuda, cuda:1, cpu."),
+    _device,
 ]
-Permutations = Annotated[int, typer.Option(help="How many random permutations to measure.")]
-Eps = Annotated[float | None, typer.Option(help="The gap f - min f to reach, in place of --tol.", show_default=False)]
-PlanTol = Annotated[float, typer.Option(help="The gap to reach, relative to what there is to gain: f(best constant) - min f.")]
-FailureProbability = Annotated[float | None, typer.Option(help="Report upper bounds that hold except with this probability.")]
-Jobs = Annotated[int | None, typer.Option(help="Threads.  [default: all cores]")]
+Permutations = Annotated[int, typer.Option(help="How many random permutations to measure."), whole("permutations", 1)]
+Eps = Annotated[float | None, typer.Option(help="The gap f - min f to reach, in place of --tol.", show_default=False), gap("eps")]
+PlanTol = Annotated[
+    float, typer.Option(help="The gap to reach, relative to what there is to gain: f(best constant) - min f."), gap("tol")
+]
+Accuracy = Annotated[float | None, typer.Option(help="Relative residual of each eigenvalue.  [default: 1e-4]"), _accuracy]
+FailureProbability = Annotated[
+    float | None, typer.Option(help="Report upper bounds that hold except with this probability."), _probability
+]
+Jobs = Annotated[int | None, typer.Option(help="Threads.  [default: all cores]"), whole("jobs", 1)]
+JobsOfFit = Annotated[int, typer.Option(help="Threads for several classes or folds; -1 for all cores."), _threads]
 Cluster = Annotated[
     str | None,
     typer.Option(

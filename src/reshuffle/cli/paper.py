@@ -8,22 +8,22 @@ import typer
 
 from reshuffle.cli import console
 from reshuffle.cli.application import PAPER, app, command
-from reshuffle.cli.options import Device, Jobs, NamedDataset, PaperTarget, Seed
+from reshuffle.cli.options import Device, Jobs, NamedDataset, PaperTarget, Seed, check_alpha, check_loss, whole
 
 
 @command(PAPER, "reshuffle reproduce table2 --permutations 20")
 def reproduce(
     target: PaperTarget,
     sources: Annotated[list[str] | None, typer.Argument(help="Files or names of datasets.  [default: those of the paper]")] = None,
-    permutations: Annotated[int, typer.Option(help="Of each dataset in table2 and figure3.")] = 1000,
+    permutations: Annotated[int, typer.Option(help="Of each dataset in table2 and figure3."), whole("permutations", 1)] = 1000,
     data: Annotated[Path | None, typer.Option(help="Folder with datasets.  [default: $RESHUFFLE_DATA, then the cache]")] = None,
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and journals.")] = Path("reproduced"),
     jobs: Jobs = None,
     device: Device = "auto",
     seed: Seed = 0,
-    loss: Annotated[str, typer.Option(help="table1: the loss.")] = "logistic",
-    alpha: Annotated[float, typer.Option(help="table1: weight of the regulariser.")] = 1e-3,
-    batch_size: Annotated[int, typer.Option(help="table1: samples in a step.")] = 1,
+    loss: Annotated[str, typer.Option(help="table1: the loss."), check_loss] = "logistic",
+    alpha: Annotated[float, typer.Option(help="table1: weight of the regulariser."), check_alpha] = 1e-3,
+    batch_size: Annotated[int, typer.Option(help="table1: samples in a step."), whole("batch_size", 1)] = 1,
 ) -> None:
     """The paper's tables and figures from real data, with the paper's numbers beside ours. A stopped job goes on where it was."""
     from reshuffle import experiments

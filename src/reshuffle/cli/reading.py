@@ -26,6 +26,7 @@ class Source:
 
     path: list[str]
     target: str | None
+    weight: str | None
     features: int | None
     zero_based: bool | None
     strict: bool
@@ -33,7 +34,8 @@ class Source:
 
     def words(self, scale: str) -> list[str]:
         """Those by which a command names this data."""
-        options = {"--target": self.target, "--features": self.features, "--memory": self.memory, "--scale": scale}
+        options = {"--target": self.target, "--weight": self.weight, "--features": self.features, "--memory": self.memory}
+        options |= {"--scale": scale}
         base = [] if self.zero_based is None else ["--zero-based" if self.zero_based else "--one-based"]
         return [*self.path, *(str(word) for option in options.items() if option[1] is not None for word in option), *base]
 
@@ -41,15 +43,14 @@ class Source:
         """A file to write that is the data itself."""
         from reshuffle.data import files_of
 
-        if out.exists() and any(out.samefile(file) for file in files_of(self.path, self.target)):
+        if out.exists() and any(out.samefile(file) for file in files_of(self.path, self.target, self.weight)):
             raise ValueError(f"{name} {str(out)!r} is the data that is to be read; name another file")
 
     def load(self) -> Any:
         """The rows that count, and on stderr what was made of words, dates and gaps, or guessed."""
         from reshuffle.data import counted
 
-        options: dict[str, Any] = {"target": self.target, "n_features": self.features, "strict": self.strict, "memory": self.memory}
-        data = reshuffle.load(self.path, **options, zero_based=self.zero_based)
+        data = reshuffle.load(self.path, **self._options)
         for note in data.notes:
             console.say(note)
         return counted(data)
@@ -58,9 +59,13 @@ class Source:
         """Python that reads X, y and weights as `problem` does; `positive` is the class that is told from the rest, if any."""
         from reshuffle.snippets import reading
 
-        options = {"target": self.target, "n_features": self.features, "zero_based": self.zero_based, "strict": self.strict}
-        options |= {"memory": self.memory}
-        return reading(self.path, options, positive, weighted)
+        return reading(self.path, self._options, positive, weighted)
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """Those of `load`."""
+        named = {"target": self.target, "weight": self.weight, "n_features": self.features, "zero_based": self.zero_based}
+        return {**named, "strict": self.strict, "memory": self.memory}
 
     def problem(
         self,
@@ -71,27 +76,24 @@ class Source:
         device: str = "memory",
         passes: float = 0.0,
         orders: Sequence[str] = (),
+        batch_size: int = 1,
     ) -> Posed:
-        """Of several classes, the largest against the rest. About so many `passes` are to be made over the data; `orders` that do
-        not fit it are refused as soon as that is seen.
+        """Of several classes, the largest against the rest. About so many `passes` are to be made over the data; `orders` and a
+        `batch_size` that do not fit it are refused as soon as that is seen.
         """
         import numpy as np
 
         from reshuffle.defaults import largest_against_rest
         from reshuffle.losses import get_loss
-        from reshuffle.orders import make_order, naming
-        from reshuffle.orders.schemes import SAME, SCHEMES
+        from reshuffle.orders import make_order
         from reshuffle.rows import devices
-        from reshuffle.scaling import check_kind
-        from reshuffle.validation import mean_one
+        from reshuffle.validation import mean_one, whole_number
 
-        check_kind(scale, "--scale")
-        devices.check(device)
-        for order in orders:
-            naming.read(order, SCHEMES, SAME)
         data = self.load()
+        n = data.X.shape[0]
         for order in orders:
-            make_order(order, data.X.shape[0], 0)
+            make_order(order, n, 0)
+        whole_number("batch_size", batch_size, 1, n, "rows of the data")
         loss = loss_of(loss, data)
         positive = None
         if get_loss(loss).task == "classification" and data.y is not None:
@@ -161,7 +163,13 @@ def alphas(text: str, alpha: float) -> Any:
 
 
 def step_size(text: str) -> str | float:
+    from reshuffle.solver.steps import check_steps
+
+    if text in ("theory", "budget"):
+        return text
     try:
-        return text if text in ("theory", "budget") else float(text)
+        number = float(text)
     except ValueError:
         raise ValueError(f"--step-size={text!r} is neither theory nor budget nor a number") from None
+    check_steps([number])
+    return number

@@ -9,7 +9,7 @@ import typer
 
 from reshuffle.cli import console
 from reshuffle.cli.application import KNOW, app, command
-from reshuffle.cli.options import AsJson, Base, Features
+from reshuffle.cli.options import AsJson, Base, Features, Weight
 
 store_app = typer.Typer(help="Data larger than memory: build a store on disk, look at one.", no_args_is_help=True)
 app.add_typer(store_app, name="store", rich_help_panel=KNOW)
@@ -30,10 +30,7 @@ def build(
         str | None,
         typer.Option(help="csv, parquet: column of the labels (default: the last). npy: their file. AnnData: column of obs."),
     ] = None,
-    weight: Annotated[
-        str | None,
-        typer.Option(help="csv, parquet, AnnData: column of row weights. npz: their array. npy: their file.", show_default=False),
-    ] = None,
+    weight: Weight = None,
     features: Features = None,
     zero_based: Base = None,
 ) -> None:

@@ -20,6 +20,7 @@ from reshuffle.cli.options import (
     Device,
     Features,
     Intercept,
+    JobsOfFit,
     LossName,
     Memory,
     RunOrder,
@@ -28,6 +29,8 @@ from reshuffle.cli.options import (
     Source,
     Strict,
     Target,
+    Weight,
+    whole,
 )
 from reshuffle.defaults import ALPHA, AUTO, INTERCEPT, SCALE
 
@@ -38,7 +41,7 @@ def run(
     loss: LossName = AUTO,
     order: RunOrder = "rr",
     batch_size: BatchSize = 1,
-    epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 50,
+    epochs: Annotated[int, typer.Option(help="Passes over the data."), whole("epochs", 1)] = 50,
     step_size: Annotated[str, typer.Option(help="theory, budget (best for these epochs), or a number.")] = "theory",
     safe: Annotated[bool, typer.Option("--safe", help="A step that every order allows, not all but 1 in 100 runs.")] = False,
     average: Annotated[str, typer.Option(help="epoch: the paper's average; weighted (alpha > 0); last; suffix.")] = "epoch",
@@ -48,6 +51,7 @@ def run(
     intercept: Intercept = INTERCEPT,
     scale: Scale = SCALE,
     target: Target = None,
+    weight: Weight = None,
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
@@ -58,9 +62,13 @@ def run(
 ) -> None:
     """Shuffled SGD, an epoch a line, with what the theory promised beside what was reached."""
     from reshuffle.orders import make_order
+    from reshuffle.solver.shuffled import check_average, check_tol
 
-    source = reading.Source(path, target, features, zero_based, strict, memory)
-    problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale, orders=[order])
+    step: Any = reading.step_size(step_size)
+    check_average(average, strongly_convex=alpha > 0.0 and not intercept)
+    check_tol(tol, alpha)
+    source = reading.Source(path, target, weight, features, zero_based, strict, memory)
+    problem, data, scaling, _ = source.problem(loss, alpha, intercept, scale, orders=[order], batch_size=batch_size)
     rule = make_order(order, problem.n, seed)
     done: list[Any] = []
 
@@ -69,7 +77,6 @@ def run(
         if not as_json:
             print(epoch, flush=True)
 
-    step: Any = reading.step_size(step_size)
     options: dict[str, Any] = {"order": rule, "batch_size": batch_size, "epochs": epochs, "seed": seed, "average": average}
     try:
         with console.plain_warnings():
@@ -116,12 +123,13 @@ def fit(
     intercept: Intercept = INTERCEPT,
     scale: Scale = SCALE,
     target: Target = None,
+    weight: Weight = None,
     features: Features = None,
     zero_based: Base = None,
     strict: Strict = False,
     device: Device = AUTO,
     memory: Memory = None,
-    jobs: Annotated[int, typer.Option(help="Threads for several classes or folds; -1 for all cores.")] = 1,
+    jobs: JobsOfFit = 1,
     cluster: Cluster = None,
 ) -> None:
     """A linear model of a dataset, certified, as a file: a classifier or a regressor, as the labels or the loss ask."""
@@ -131,22 +139,19 @@ def fit(
     from reshuffle.estimators import from_data
     from reshuffle.records import check_output
     from reshuffle.rows.devices import MEMORY
-    from reshuffle.rows.devices import check as check_device
-    from reshuffle.scaling import check_kind
 
     check_output(out, "--out")
-    check_kind(scale, "--scale")
-    check_device(device)
-    source = reading.Source(path, target, features, zero_based, strict, memory)
+    source = reading.Source(path, target, weight, features, zero_based, strict, memory)
     source.refuse(out, "--out")
-    weight = {"alpha": alpha} if alphas is None else {"alphas": reading.alphas(alphas, alpha)}
-    options: dict[str, Any] = {**weight, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
+    penalty = {"alpha": alpha} if alphas is None else {"alphas": reading.alphas(alphas, alpha)}
+    options: dict[str, Any] = {**penalty, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
+    options |= {"n_jobs": jobs, "verbose": int(console.verbose()), "device": device}
+    from_data.checked("squared" if loss == AUTO else loss, **options)  # labels ask for no loss that could be refused
     with reading.on_cluster(cluster):
         data = source.load()
         loss = reading.loss_of(loss, data)
-        options |= {"n_jobs": jobs, "verbose": int(console.verbose()), "on_dask": cluster is not None, "device": device}
         with console.plain_warnings():
-            model = from_data.fit(data, loss, scale, **options)
+            model = from_data.fit(data, loss, scale, on_dask=cluster is not None, **options)
     reading.tell(model.scaling_)
     if device == AUTO and model.device_ != MEMORY:
         console.say(f"device {model.device_}, where that is faster; --device says otherwise")
@@ -167,6 +172,7 @@ def predict(
     path: Source,
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities, under a line that names the classes.")] = False,
     target: Target = None,
+    weight: Weight = None,
     zero_based: Base = None,
     strict: Strict = False,
     memory: Memory = None,
@@ -178,7 +184,7 @@ def predict(
     model = models.load(model_file)
     if proba and not hasattr(model, "predict_proba"):
         raise ValueError(f"--proba: loss={model.loss!r} gives no probabilities; fit with --loss logistic")
-    data = from_data.load_for(model, path, target=target, zero_based=zero_based, strict=strict, memory=memory)
+    data = from_data.load_for(model, path, target=target, weight=weight, zero_based=zero_based, strict=strict, memory=memory)
     for note in data.notes:
         console.say(note)
     with console.plain_warnings():

@@ -16,8 +16,8 @@ from reshuffle.data.registry import DATASETS, check_shape, get_dataset, locate
 from reshuffle.rows import Rows, in_memory
 from reshuffle.rows.memory import unchecked
 from reshuffle.tables import Columns, Table
-from reshuffle.tables.columns import column_number
-from reshuffle.tables.table import missing
+from reshuffle.tables.columns import Name, labels_and_weights
+from reshuffle.tables.table import missing, no_row_counts, refuse_weights, row_number
 from reshuffle.validation import whole_number
 
 __all__ = ["READERS", "Data", "Reader", "load", "load_named"]
@@ -34,7 +34,7 @@ class Data:
     columns: Columns | None = None  #: how a table became X
     notes: tuple[str, ...] = ()  #: what was made of its words, dates and gaps, or guessed, a line each
     zero_based: bool | None = None  #: svmlight: whether its indices counted from 0
-    weights: Any = None  #: of rows, where it is a store that has them
+    weights: Any = None  #: of rows, where it has them
 
     def __str__(self) -> str:
         rows = self.X if isinstance(self.X, Rows) else unchecked(self.X)
@@ -52,6 +52,7 @@ class Reader:
     read: Callable[..., Any]
     options: tuple[str, ...] = ()  #: the arguments of `load` that it takes
     table: bool = False
+    weights: Callable[[Path, str], Any] | None = None  #: path and a name -> weights of rows; a table has columns of them
 
 
 def _read_svmlight(places: list[Place], n_features: int | None, zero_based: bool | None) -> Any:
@@ -66,8 +67,8 @@ READERS: dict[str, Reader] = {  # by the ending of a file, without that of a com
     ".tsv": _CSV,
     ".parquet": Reader(tables.read_parquet, ("target",), table=True),
     ".feather": Reader(tables.read_feather, ("target",), table=True),
-    ".npy": Reader(arrays.read_npy, ("target",)),
-    ".npz": Reader(arrays.read_npz, ("target",)),
+    ".npy": Reader(arrays.read_npy, ("target",), weights=arrays.read_weights),
+    ".npz": Reader(arrays.read_npz, ("target",), weights=arrays.read_weights),
     "": Reader(_read_svmlight, ("n_features", "zero_based")),  # and every ending that is not here
 }
 _UNSURE = (".txt",)  # a table if it looks like one
@@ -77,6 +78,7 @@ def load(
     source: str | Path | Sequence[str | Path],
     *,
     target: str | int | None = None,
+    weight: str | int | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
     strict: bool = False,
@@ -91,6 +93,8 @@ def load(
         diabetes, digits, iris, wine), or one of the paper's that is present (`reshuffle datasets` lists them). Or a store, which
         stays on disk: `open`.
     target : tables: the column with the labels, by name or number; the last if not given. npy, npz: the .npy file with the labels.
+    weight : where a weight for each row stands, if any: tables: a column, by name or number; npz: an array; npy, npz: a .npy file.
+        Without, all rows count alike; a store has its own.
     n_features : svmlight: d, where the file does not happen to use its last features.
     zero_based : svmlight: whether indices count from 0 or from 1. If not given, from 0 where an index 0 occurs and else from 1,
         which is a guess that `Data.notes` tells of.
@@ -102,16 +106,19 @@ def load(
     if not sources:
         raise ValueError(f"source={source!r} names nothing to read; name a file, a folder, a pattern or a dataset")
     if is_store(sources[0]):
-        return _of_store(sources, memory, target=target, n_features=n_features, zero_based=zero_based)
+        return _of_store(sources, memory, target=target, weight=weight, n_features=n_features, zero_based=zero_based)
     if memory is not None:
         raise ValueError(f"memory={memory!r}: only a store is read in parts; make one of the data: reshuffle store build")
     places = _files(sources)
     name = tables.names_of(sources if len(sources) == 1 and sources != [STANDARD_INPUT] else places)
     if not places and name in DATASETS:
+        _refuse_columns(name, target=target, weight=weight)
         return load_named(name)
     reader = _reader_of(places, name)
-    if target is not None and "target" not in reader.options:
-        raise ValueError(f"target={target!r}: {name!r} has no columns to choose from; only tables do (csv, tsv, parquet, feather)")
+    if "target" not in reader.options:
+        _refuse_columns(name, target=target)
+    if not reader.table and reader.weights is None:
+        _refuse_columns(name, weight=weight)
     if n_features is not None and "n_features" not in reader.options:
         raise ValueError(f"n_features={n_features}: {name!r} says itself how many it has; only svmlight text does not")
     if zero_based is not None and "zero_based" not in reader.options and columns is None:
@@ -119,7 +126,7 @@ def load(
     if n_features is not None:
         n_features = whole_number("n_features", n_features, 1)
     if reader.table:
-        return _of_table(_table(reader, places, name, target, columns), name, target, strict, columns)
+        return _of_table(_table(reader, places, name, target, weight, columns), name, target, weight, strict, columns)
     if columns is not None and not columns.numeric:
         raise ValueError(f"{name} is a matrix; the model was trained on a table with words, dates or gaps and needs one like it")
     if reader.read is _read_svmlight:
@@ -128,7 +135,13 @@ def load(
     options = {option: given[option] for option in reader.options}
     parts = [_checked(reader.read(place, **options), str(place)) for place in places]
     X, y, *names = parts[0] if len(parts) == 1 else _stacked(parts, places)
-    return Data(X, y, name, *names)
+    data, files = Data(X, y, name, *names), [place for place in places if isinstance(place, Path)]
+    if weight is None or reader.weights is None:
+        return replace(data, notes=tuple(f"{file}: {note}" for file in files if (note := arrays.unused_weights(file))))
+    own = [
+        _checked_weights(reader.weights(file, str(weight)), part[0].shape[0], file) for file, part in zip(files, parts, strict=True)
+    ]
+    return _weighted(data, np.concatenate(own), weight)
 
 
 def _of_store(sources: list[str | Path], memory: str | int | None, **options: Any) -> Data:
@@ -140,11 +153,34 @@ def _of_store(sources: list[str | Path], memory: str | int | None, **options: An
     from reshuffle.data import store  # loads numba
 
     rows = store.open(sources[0], memory=memory)
-    name, weights = str(sources[0]), rows.weights
-    notes = (
-        () if weights is None else (f"{name}: rows count by their weights in the store, {weights.min():g} to {weights.max():g}",)
-    )
-    return Data(rows, rows.labels, name, notes=notes, zero_based=rows.manifest.zero_based, weights=weights)
+    data = Data(rows, rows.labels, str(sources[0]), zero_based=rows.manifest.zero_based)
+    return data if rows.weights is None else _with_weights(data, rows.weights, "the store")
+
+
+def _with_weights(data: Data, weights: Any, where: str) -> Data:
+    note = f"{data.name}: rows count by their weights in {where}, {weights.min():g} to {weights.max():g}"
+    return replace(data, weights=weights, notes=(*data.notes, note))
+
+
+def _weighted(data: Data, weights: Any, weight: str | int) -> Data:
+    if not weights.any():
+        raise ValueError(no_row_counts(weight, data.name))
+    return _with_weights(data, weights, repr(weight))
+
+
+def _checked_weights(weights: Any, n: int, place: Path) -> Any:
+    if weights.shape != (n,):
+        raise ValueError(f"{place}: the weights have shape {weights.shape} where X has {n} rows; there must be one for each")
+    refuse_weights(str(place), weights, row_number)
+    return weights.astype(np.float64)
+
+
+def _refuse_columns(name: str, **named: str | int | None) -> None:
+    for argument, given in named.items():
+        if given is not None:
+            raise ValueError(
+                f"{argument}={given!r}: {name!r} has no columns to choose from; only tables do (csv, tsv, parquet, feather)"
+            )
 
 
 def counted(data: Data) -> Data:
@@ -152,7 +188,8 @@ def counted(data: Data) -> Data:
     if data.weights is None or data.weights.all():
         return data
     kept = np.flatnonzero(data.weights)
-    return replace(data, X=data.X.subset(kept), y=None if data.y is None else data.y[kept], weights=data.weights[kept])
+    X = data.X.subset(kept) if isinstance(data.X, Rows) else data.X[kept]
+    return replace(data, X=X, y=None if data.y is None else data.y[kept], weights=data.weights[kept])
 
 
 def _of_svmlight(samples: Any, name: str) -> Data:
@@ -168,12 +205,13 @@ def _checked(part: Any, name: str) -> Any:
     return X, None if y is None else _checked_labels(y, X.shape[0], name), *names
 
 
-def files_of(sources: Sequence[str | Path], target: str | int | None) -> list[Path]:
-    """Every file that `load` would read of these, a file of labels and a named dataset's included."""
+def files_of(sources: Sequence[str | Path], *beside: str | int | None) -> list[Path]:
+    """Every file that `load` would read of these, that of a named dataset and those of labels and weights, `beside`, included."""
     named = [place for source in sources if str(source) in DATASETS and (place := locate(str(source))) is not None]
     found = [file for source in sources for file in expand(source)] + named
-    beside = [Path(str(target)).expanduser(), *(file.parent / str(target) for file in found)] if target is not None else []
-    return found + [place for place in beside if place.is_file()]
+    names = [str(name) for name in beside if name is not None]
+    places = [place for name in names for place in (Path(name).expanduser(), *(file.parent / name for file in found))]
+    return found + [place for place in places if place.is_file()]
 
 
 def _files(sources: list[str | Path]) -> list[Place]:
@@ -208,11 +246,11 @@ def _reader(place: Place) -> Reader:
     return READERS.get(kind(place), READERS[""])
 
 
-def _table(reader: Reader, places: list[Any], name: str, target: str | int | None, columns: Columns | None) -> Table:
+def _table(reader: Reader, places: list[Any], name: str, target: Name, weight: Name, columns: Columns | None) -> Table:
     if columns is None or "words" not in reader.options:
         table = reader.read(places)
     else:
-        table = reader.read(places, words=partial(columns.words_in, name, target=target))
+        table = reader.read(places, words=partial(columns.words_in, name, target=target, weight=weight))
     if len(table.names) < 2 and columns is None:
         between = " between commas, semicolons or tabs" if "words" in reader.options else ""
         raise ValueError(
@@ -222,21 +260,23 @@ def _table(reader: Reader, places: list[Any], name: str, target: str | int | Non
     return table  # type: ignore[no-any-return]
 
 
-def _of_table(table: Table, name: str, target: str | int | None, strict: bool, columns: Columns | None) -> Data:
+def _of_table(table: Table, name: str, target: Name, weight: Name, strict: bool, columns: Columns | None) -> Data:
     fresh = columns is None
     if columns is None:
-        label: int | None = column_number(name, table.names, -1 if target is None else target)
-        columns = Columns.fit(table, label)
-        X, _, _ = columns.transform(table, label)
+        label: int | None
+        label, counts = labels_and_weights(name, table.names, target, weight)
+        columns = Columns.fit(table, label, counts)
+        X, _, _ = columns.transform(table, label, counts)
         notes: Sequence[str] = columns.notes
     else:
-        X, label, notes = columns.transform(table, target)
+        X, (label, counts), notes = columns.transform(table, target, weight)
     if strict and notes:
         raise ValueError(f"{notes[0]}; strict refuses that: change the table first")
     if label is not None and not fresh and missing(table.columns[label]).any():  # such rows are what a model is for
         notes, label = [*notes, f"{name}: labels are missing in {table.names[label]!r}, so there is no score"], None
     y = None if label is None else table.labels(label)
-    return Data(in_memory(X, name).matrix, y, name, columns.names, columns, tuple(notes))
+    data = Data(in_memory(X, name).matrix, y, name, columns.names, columns, tuple(notes))
+    return data if counts is None else _weighted(data, table.weights(counts), table.names[counts])
 
 
 def _stacked(parts: list[Any], places: list[Any]) -> tuple[Any, Any]:

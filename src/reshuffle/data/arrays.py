@@ -51,9 +51,10 @@ def read_npz(path: Path, target: str | int | None) -> tuple[Any, Any]:
     return X, y if target is None else _beside(path, "target", "labels", target)
 
 
-def weights_in(path: Path) -> str | None:
-    """The array of an .npz file that is called as weights are."""
-    return next((name for name in _arrays_of(path) if name in ("sample_weight", "weights", "weight")), None)
+def unused_weights(path: Path) -> str:
+    """What there is to say of an .npz file with an array that is called as weights are, where none is named."""
+    found = next((name for name in _arrays_of(path) if name in ("sample_weight", "weights", "weight")), None)
+    return "" if found is None else f"the weights in its array {found!r} are not used; weight={found!r} (--weight {found}) does"
 
 
 def read_weights(path: Path, weight: str) -> Any:

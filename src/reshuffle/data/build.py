@@ -19,6 +19,7 @@ from reshuffle.data.streams import Asked, Mark, Piece
 from reshuffle.records import checksum, held, read_json, write_file
 from reshuffle.rows.blocks import sparse_rows
 from reshuffle.rows.memory import DENSE_TYPES
+from reshuffle.tables.table import no_row_counts
 from reshuffle.validation import whole_number
 
 BLOCK = 1 << 26  #: bytes from which on a block is full
@@ -232,7 +233,7 @@ class _Build:
         if not self.blocks:
             raise ValueError(f"{self.files[0]} holds no samples")
         if "weights" in self.blocks[0].arrays and not any(self._counts(block) for block in self.blocks):
-            raise ValueError(f"weight={self.settings['weight']!r} is zero in every row of {self.files[0]}; at least one must count")
+            raise ValueError(no_row_counts(self.settings["weight"], str(self.files[0])))
         zero = None if self.blocks[0].base is None else self.zero
         if zero:
             for number, block in enumerate(self.blocks):

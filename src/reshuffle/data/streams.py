@@ -26,9 +26,9 @@ from reshuffle.data.svmlight import parsed
 from reshuffle.records import DAMAGE, in_short
 from reshuffle.rows.memory import DenseRows, SparseRows
 from reshuffle.rows.structure import as_csr
-from reshuffle.tables.columns import column_number
+from reshuffle.tables.columns import labels_and_weights
 from reshuffle.tables.frames import arrow
-from reshuffle.tables.table import is_number, refuse_repeated
+from reshuffle.tables.table import is_number, refuse_repeated, refuse_weights, row_number
 
 TEXT = 1 << 24  # bytes of text in a piece
 CELLS = 1 << 20  # numbers in a piece of any other format
@@ -93,18 +93,10 @@ def asked_of(first: Path, target: str | None, weight: str | None, workers: int) 
         with _parquet_file(first) as file:
             names, note = tables.without_index(file.schema_arrow.names)
     else:
-        unused = arrays.weights_in(first) if reader(first) is npz and weight is None else None
-        note = f"the weights in its array {unused!r} are not used; weight={unused!r} (--weight {unused}) does" if unused else ""
-        return Asked(target, weight, workers), note
+        return Asked(target, weight, workers), arrays.unused_weights(first) if weight is None else ""
     refuse_repeated(str(first), names)
-    counts = None if weight is None else names[column_number(str(first), names, weight, "weight")]
-    left = [name for name in names if name != counts]
-    if not left:
-        raise ValueError(f"weight={weight!r} is the only column of {first}; it needs a target and at least one feature")
-    label = left[-1] if target is None else names[column_number(str(first), names, target)]
-    if label == counts:
-        raise ValueError(f"target={target!r} and weight={weight!r} are one column of {first}; name two")
-    return Asked(target, weight, workers, first, tuple(names), label, counts), note
+    label, counts = labels_and_weights(str(first), names, target, weight)
+    return Asked(target, weight, workers, first, tuple(names), names[label], None if counts is None else names[counts]), note
 
 
 def in_turn(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
@@ -219,19 +211,12 @@ def _finite(path: Path, X: Any, first: int) -> Any:
 
 
 def _refuse_weights(path: Path, weights: Any, place: Callable[[int], str]) -> None:
-    """Weights that no row can have, with the place of the first."""
-    if weights is None:
-        return
-    if weights.dtype.kind not in "biuf":
-        raise ValueError(f"{path}: the weights have dtype {weights.dtype}; a store takes numbers")
-    bad = ~(np.isfinite(weights) & (weights >= 0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"{path} holds the weight {weights[row]} in {place(row)}; use zero or positive numbers")
+    if weights is not None:
+        refuse_weights(str(path), weights, place)
 
 
 def _row(first: int, row: int) -> str:
-    return f"row {first + row} (counted from 0)"
+    return row_number(first + row)
 
 
 def _rows_a_piece(width: int) -> int:

@@ -27,7 +27,7 @@ from reshuffle.epoch import Epoch
 from reshuffle.losses import LOSSES, Loss, Task, get_loss
 from reshuffle.problem import Problem
 from reshuffle.rows import Rows, as_rows, devices, is_dask, is_tensor
-from reshuffle.validation import in_host_memory, mean_one, real, sound, unmasked, whole_number
+from reshuffle.validation import in_host_memory, mean_one, real, sound, threads, unmasked, whole_number
 from reshuffle.vectors import Vector
 
 Report = Callable[[Epoch], None]
@@ -111,9 +111,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             value: Any = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) < inf:
                 raise ValueError(f"{name}={value!r} must be zero or a positive number")
-        jobs: Any = self.n_jobs
-        if jobs is not None and (jobs == 0 or not isinstance(jobs, Integral)):
-            raise ValueError(f"n_jobs={jobs!r} is not a number of threads; use None for one, -1 for all cores")
+        threads("n_jobs", self.n_jobs)
         devices.check(self.device)
         return loss
 

@@ -24,7 +24,7 @@ from reshuffle.problem import Problem
 from reshuffle.rows import Rows
 from reshuffle.rows.devices import PASSES_A_FIT
 from reshuffle.solver.certified import Solution, SolutionPath, path, solve, solve_multinomial
-from reshuffle.solver.certified.alphas import Terms, follow, grid, mixed
+from reshuffle.solver.certified.alphas import Terms, checked, follow, grid, mixed
 from reshuffle.validation import whole_number
 from reshuffle.vectors import Vector
 
@@ -89,6 +89,8 @@ class _CertifiedCV(LinearModel):
 
     def _checked_loss(self) -> Loss:
         whole_number("max_iter", self.max_iter, 1)
+        if np.ndim(self.alphas):
+            checked(self.alphas)
         return super()._checked_loss()
 
     def _passes(self) -> float:

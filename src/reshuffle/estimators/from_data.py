@@ -29,10 +29,8 @@ def fit(data: Data, loss: str, scale: str = "none", *, on_dask: bool = False, **
     there are `alphas`, and on the workers of Dask's active client if asked to. `columns_` says how a table became X, and `scaling_`
     how that was scaled: the certificate is that of the scaled problem, the coefficients are in the units of the file.
     """
-    choose, classes = "alphas" in parameters, get_loss(loss).task != "regression"
-    kinds: Any = (CertifiedClassifier, CertifiedClassifierCV) if classes else (CertifiedRegressor, CertifiedRegressorCV)
-    model: Any = kinds[choose](loss, **parameters)
-    model._checked_loss()
+    model = checked(loss, **parameters)
+    choose, classes = "alphas" in parameters, isinstance(model, LinearClassifier)
     y = _labels(data)
     scaling = choose_scale(_problem_of(model, data, y) if scale == AUTO else data.X, scale)
     rows = scaling.apply(data.X)
@@ -47,6 +45,15 @@ def fit(data: Data, loss: str, scale: str = "none", *, on_dask: bool = False, **
         if data.zero_based is not None:
             one.zero_based_ = data.zero_based
     return model  # type: ignore[no-any-return]
+
+
+def checked(loss: str, **parameters: Any) -> Any:
+    """The estimator, after everything that can be wrong about it without the data has been refused."""
+    choose, classes = "alphas" in parameters, get_loss(loss).task != "regression"
+    kinds: Any = (CertifiedClassifier, CertifiedClassifierCV) if classes else (CertifiedRegressor, CertifiedRegressorCV)
+    model = kinds[choose](loss, **parameters)
+    model._checked_loss()
+    return model
 
 
 def _problem_of(model: Model, data: Data, y: Any) -> Problem:
@@ -94,13 +101,14 @@ def load_for(
     source: str | Path | Sequence[str | Path],
     *,
     target: str | int | None = None,
+    weight: str | int | None = None,
     zero_based: bool | None = None,
     strict: bool = False,
     memory: str | None = None,
 ) -> Data:
     """Data that a model is to predict, in the form of what it was trained on. Columns of a table are found by their names, and
-    labels by the name they had there, or by `target`; a table need not have any. Indices of svmlight text count from where they did
-    in training.
+    labels and weights by the names they had there, or by `target` and `weight`; a table need not have any. Indices of svmlight text
+    count from where they did in training.
     """
     trained = getattr(model, "zero_based_", None)
     if None not in (trained, zero_based) and trained != zero_based:
@@ -113,13 +121,13 @@ def load_for(
     if is_store(source if isinstance(source, str | Path) else source[0]):
         if not columns.numeric:
             raise ValueError(f"{source} is a store of numbers; the model was trained on a table with words, dates or gaps")
-        data = load(source, memory=memory)
+        data = load(source, target=target, weight=weight, memory=memory)
         if None not in (trained, data.zero_based) and trained != data.zero_based:
             counted = [0 if zero else 1 for zero in (data.zero_based, trained)]
             raise ValueError(f"{data.name} was built of indices that count from {counted[0]}; the model counts from {counted[1]}")
     else:
         base = trained if zero_based is None else zero_based
-        data = load(source, target=target, strict=strict, columns=columns, zero_based=base, memory=memory)
+        data = load(source, target=target, weight=weight, strict=strict, columns=columns, zero_based=base, memory=memory)
     X, y = rows_for(model, data)
     return replace(data, X=X, y=y)
 

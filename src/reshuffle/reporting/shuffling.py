@@ -8,7 +8,7 @@ from typing import Any
 
 from reshuffle import __version__
 from reshuffle.assessment import Assessment, Assessments, Smallest
-from reshuffle.assessment.study import EPS, FAMILIES, WITHIN, Study
+from reshuffle.assessment.study import EPS, FAMILIES, WITHIN, Study, check_family, check_within
 from reshuffle.orders import SCHEMES
 from reshuffle.problem import Problem
 from reshuffle.records import finite, write_file
@@ -83,7 +83,8 @@ def shuffling(
     for scheme in named:
         study.order(scheme)
     for family in smallest:
-        study.check_search(family, within)
+        check_family(family)
+        check_within(within)
 
     def told(scheme: str) -> Assessment:
         stage(scheme)

@@ -16,6 +16,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
@@ -80,10 +81,27 @@ class Arranged(Protocol):
         """Products with the Gram matrix of each batch members[starts[g]:starts[g + 1]]; v, out are aligned with members."""
 
 
-class Weighted(Protocol):
-    """The rows of Λ^{1/2}A, ready to be put into any order, by several threads at once."""
+class Weighted(ABC):
+    """B, the rows scale_i a_i, ready to be put into any order, by several threads at once."""
 
+    rows: "Rows"
+    scale: Vector
+
+    @abstractmethod
     def arrange(self, order: Integers, batch_size: int) -> Arranged: ...
+
+    def transposed(self, u: Vector) -> Vector:
+        """B'u."""
+        return self.rows.transposed(self.scale * u)
+
+    def gram_step(self, x: Vector, u: Vector) -> Vector:
+        """Leaves p = B x - u in u, and returns B'p."""
+        return self.rows.gram_step(self.scale, x, u)
+
+    @property
+    def squared(self) -> Any:
+        """B B' as `lanczos` takes it: its factor, or a function that multiplies by it where it is known as a matrix."""
+        return self
 
 
 class Rows(ABC):
@@ -258,6 +276,10 @@ class Rows(ABC):
         parts = [block.curved_product(curvatures[place], x) for place, block in self._blocks(rows)]
         return np.concatenate([along for along, _ in parts]), sum((out for _, out in parts), np.zeros(self.dimension))
 
+    def gram_step(self, scale: Vector, x: Vector, u: Vector) -> Vector:
+        """Leaves p = B x - u in u, and returns B'p, where B has the rows scale_i a_i: both in one pass over them."""
+        return sum((block.gram_step(scale[place], x, u[place]) for place, block in self._blocks()), np.zeros(self.dimension))
+
     def curved_squares(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
         """The diagonal of A' diag(curvatures) A, over all rows or over these."""
         return sum((block.curved_squares(curvatures[place]) for place, block in self._blocks(rows)), np.zeros(self.dimension))
@@ -359,11 +381,16 @@ def batch_starts(n: int, batch_size: int) -> NDArray[np.int64]:
     return np.append(np.arange(0, n, batch_size), n)
 
 
-class WeightedGram:
+class WeightedGram(Weighted):
     """Few long rows: one Gram matrix, formed once; an order is a reweighting of its entries."""
 
     def __init__(self, rows: Rows, scale: Vector) -> None:
+        self.rows, self.scale = rows, scale
         self.gram = scale[:, None] * rows.gram() * scale
+
+    @property
+    def squared(self) -> Any:
+        return partial(np.dot, self.gram)
 
     def arrange(self, order: Integers, batch_size: int) -> "ArrangedGram":
         return ArrangedGram(self.gram, order, batch_size)
@@ -386,7 +413,7 @@ class ArrangedGram:
 
 
 @dataclass(frozen=True)
-class WeightedBlocks:
+class WeightedBlocks(Weighted):
     """Rows of any storage, brought into memory block after block."""
 
     rows: Rows

@@ -7,7 +7,7 @@ What goes where
     d-vectors   to every partition, and summed on the way back.
 
 Rows are made by tasks; all else is a call (`calls`), which takes about two milliseconds. A product A x, A'u or
-A'CA x is one, and so is a step of the recurrence for |A|^2 (`WholeDask`). A product of the ordered matrix (Lhat) is two, a scan: as
+A'CA x is one, and so is a step of the recurrence for |A|^2. A product of the ordered matrix (Lhat) is two, a scan: as
 in `ordered_pass` of rows in memory a partition needs U, what the rows before it sum to with their batch numbers, and R, what all
 other rows sum to. A first pass over each partition, from nothing, leaves exactly its own share of both.
 
@@ -34,7 +34,7 @@ from distributed import Client, LocalCluster
 from numpy.typing import NDArray
 
 from reshuffle.blas import one_thread
-from reshuffle.rows.base import DualState, DualStep, Integers, Positions, Rows
+from reshuffle.rows.base import DualState, DualStep, Integers, Positions, Rows, Weighted
 from reshuffle.rows.calls import Exchange, Held, gathered
 from reshuffle.rows.memory import ArrangedMemory, MemoryRows, unchecked
 from reshuffle.vectors import Vector
@@ -122,6 +122,7 @@ class DaskRows(Rows):
         self._last: tuple[Any, Any] = (None, None)
         # Labels, weights, squares and intercept of the last pass of SDCA, and where they are kept.
         self._samples: tuple[Any, ...] = (None, None, None, None, None)
+        self._scaled: tuple[Any, ...] = (None, None, None)  # scale and intercept of the last `gram_step`, and where they are kept
 
     @property
     def parts(self) -> list[Any]:
@@ -257,6 +258,16 @@ class DaskRows(Rows):
         along, product = self._held.ask(_curved, self.intercept, x, each=each, chosen=chosen)
         return _put(places, along, np.empty(curvatures.size)), product
 
+    def gram_step(self, scale: Vector, x: Vector, u: Vector) -> Vector:
+        known, intercept, pieces = self._scaled
+        if known is not scale or intercept != self.intercept:  # many steps share them
+            each = [(part, low) for part, low in zip(self._slices(scale), self.edges.tolist(), strict=False)]
+            pieces = self._held.keep(_Piece, self.intercept, self.n, each=each)
+            self._scaled = scale, self.intercept, pieces
+        parts, product = pieces.ask(_gram_step, x, each=[(part,) for part in self._slices(u)])
+        np.concatenate(parts, out=u)
+        return product  # type: ignore[no-any-return]
+
     def curved_squares(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
         return self._summed_over("curved_squares", curvatures, rows)
 
@@ -315,7 +326,7 @@ class DaskRows(Rows):
 
 
 @dataclass(frozen=True)
-class WeightedDask:
+class WeightedDask(Weighted):
     """The rows scale_i a_i, copied into one order after another, on the workers."""
 
     rows: DaskRows
@@ -331,8 +342,8 @@ class WeightedDask:
     def arrange(self, order: Integers, batch_size: int) -> "ArrangedDask":
         n, count = self.rows.n, len(self.rows._held)
         batches = -(-n // batch_size)
-        if batches == 1:
-            return WholeDask(self.rows, self.scale, order, batch_size)
+        if batches == 1:  # in which no order matters: rows stay where they lie
+            return ArrangedDask(self.rows, self.scale, order, batch_size)
         if batches >= count:
             bounds = np.minimum(batch_size * (np.arange(count + 1) * batches // count), n)
         else:  # torn apart, or a few workers would have to hold all rows
@@ -366,22 +377,6 @@ class ArrangedDask:
         own = [starts[slice(*np.searchsorted(starts, [place.start, place.stop + 1]))] - place.start for place in places]
         each = [(*both, v[place]) for *both, place in zip(inside, own, places, strict=True)]
         _put(places, self._pieces.ask(_batched, each=each, chosen=live)[0], out)
-
-
-class WholeDask(ArrangedDask):
-    """All rows as one batch, which has no order: B B', of which B has the rows scale_i a_i."""
-
-    def ordered(self, v: Vector, out: Vector) -> None:
-        out[:], _ = self.step(self.transposed(v), np.zeros(v.size))
-
-    def transposed(self, u: Vector) -> Vector:
-        """B'u."""
-        return self._pieces.ask(_transposed, each=[(part,) for part in self._rows._slices(u)])[1]  # type: ignore[no-any-return]
-
-    def step(self, x: Vector, u: Vector) -> tuple[Vector, Vector]:
-        """B x - u, and B' times that, in one call and one pass over the rows."""
-        parts, product = self._pieces.ask(_gram_step, x, each=[(part,) for part in self._rows._slices(u)])
-        return np.concatenate(parts), product
 
 
 # --- what workers do
@@ -458,10 +453,6 @@ def _along(piece: _Piece | _Prefixes, before: Vector) -> tuple[Vector, None]:
 def _nothing_before(everything: Vector) -> Vector:
     """U and R at the first row: all rows are yet to come."""
     return np.array([np.zeros_like(everything[0]), -everything[1]])
-
-
-def _transposed(piece: _Piece, u: Vector) -> tuple[None, Vector]:
-    return None, piece.rows.transposed(piece.scale * u)
 
 
 def _gram_step(piece: _Piece, x: Vector, u: Vector) -> tuple[Vector, Vector]:

@@ -441,7 +441,7 @@ def _cut(block: MemoryRows, low: int, high: int) -> MemoryRows:
 
 
 @dataclass(frozen=True)
-class WeightedDisk:
+class WeightedDisk(Weighted):
     """The rows scale_i a_i."""
 
     rows: DiskRows

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from reshuffle.losses.base import compiled
 from reshuffle.rows import kernels
-from reshuffle.rows.base import DualState, DualStep, Integers, Positions, Rows, Step
+from reshuffle.rows.base import DualState, DualStep, Integers, Positions, Rows, Step, Weighted
 from reshuffle.rows.structure import as_csr
 from reshuffle.vectors import Vector
 
@@ -176,7 +176,6 @@ class MemoryRows(Rows):
         return along, self._seen(out)
 
     def gram_step(self, scale: Vector, x: Vector, u: Vector) -> Vector:
-        """Leaves B x - u in u, and returns B' times that, where B has the rows scale_i a_i."""
         out = self._room()
         kernels.gram_step(self.A, scale, self._held(x), self.intercept, u, out)
         return self._seen(out)
@@ -569,7 +568,7 @@ def hash_array(digest: Any, array: Any) -> None:
 
 
 @dataclass(frozen=True)
-class WeightedMemory:
+class WeightedMemory(Weighted):
     """The rows scale_i a_i, read where they lie."""
 
     rows: MemoryRows

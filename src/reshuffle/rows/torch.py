@@ -299,16 +299,28 @@ class TorchRows(Rows):
 
     def curved_product(self, curvatures: Vector, x: Vector, rows: Integers | None = None) -> tuple[Vector, Vector]:
         bends = self.up(curvatures)
+        along, product = self._there_and_back(x, rows, lambda place, along: bends[place] * along)
+        return self._given(along), product
+
+    def gram_step(self, scale: Vector, x: Vector, u: Vector) -> Vector:
+        s, before = self.up(scale), self.up(u)
+        along, product = self._there_and_back(x, None, lambda place, along: s[place] * (s[place] * along - before[place]))
+        u[:] = self._given(s * along - before)
+        return product
+
+    def _there_and_back(self, x: Vector, rows: Integers | None, force: Callable[[slice, Any], Any]) -> tuple[Any, Vector]:
+        """A x, on the device, and A'f, where `force` makes f of places and what A x is there."""
         if self._kernels is not None:  # for which a row is as near the second time
             along = self._margins(x, rows)
-            bent = bends * along
-            return self._given(along), self._with_sum(self._sum(bent, rows), bent)
-        w, shift = self.up(x[: self.d]), float(x[self.d]) if self.intercept else 0.0
-        total, along = self._room(self.d), torch.empty_like(bends)
+            values = force(slice(None), along)
+            return along, self._with_sum(self._sum(values, rows), values)
+        w, shift, total = self.up(x[: self.d]), float(x[self.d]) if self.intercept else 0.0, self._room(self.d)
+        along, values = self._room(2, self.n if rows is None else len(rows))
         for place, part in self._chunks(rows):
             along[place] = part @ w + shift
-            total += (bends[place] * along[place]) @ part
-        return self._given(along), self._with_sum(total, bends * along)
+            values[place] = force(place, along[place])
+            total += values[place] @ part
+        return along, self._with_sum(total, values)
 
     def curved_squares(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
         bends, total = self.up(curvatures), self._room(self.d)

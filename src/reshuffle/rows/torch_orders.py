@@ -14,7 +14,7 @@ import torch
 
 from reshuffle.orders import streams
 from reshuffle.rows import transfer
-from reshuffle.rows.base import Integers
+from reshuffle.rows.base import Integers, Weighted
 from reshuffle.vectors import Vector
 
 if TYPE_CHECKING:
@@ -47,16 +47,21 @@ def weighted(rows: "TorchRows", scale: Vector, tol: float) -> "TorchWeighted":
     return (ReweightedRows if few and room else StreamedRows)(rows, scale, kind)
 
 
-class TorchWeighted:
+class TorchWeighted(Weighted):
     """The rows scale_i a_i, for products in several orders at once. Vectors lie on the device: a row for each order, and in it a
     number for each position of the order.
     """
 
     at_once = _ORDERS_AT_ONCE  #: orders that are best multiplied together
 
+    rows: "TorchRows"
+
     def __init__(self, rows: "TorchRows", scale: Vector, kind: Any) -> None:
         self.rows, self.kind = rows, kind
         self.scale = rows.up(scale, kind)
+
+    def transposed(self, u: Vector) -> Vector:
+        return self.rows.transposed(self.scale * self.rows.up(u))
 
     def together(self, orders: Any, batch_size: int) -> "Together":
         """For orders that are the rows of `orders`, a tensor on the device."""

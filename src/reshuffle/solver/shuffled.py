@@ -24,7 +24,7 @@ from reshuffle.orders import Order, Permutations, make_order
 from reshuffle.problem import Problem
 from reshuffle.records import Checkpoint, settings_of
 from reshuffle.rows import Step
-from reshuffle.solver.certified import Baseline, baseline
+from reshuffle.solver.certified import baseline
 from reshuffle.solver.run import DivergenceError, Run
 from reshuffle.solver.steps import StepSize, choose_steps
 from reshuffle.theory import growth
@@ -34,16 +34,29 @@ from reshuffle.vectors import Vector
 AVERAGES = ("epoch", "weighted", "last", "suffix")
 
 
+def check_average(kind: str, strongly_convex: bool) -> None:
+    if kind not in AVERAGES:
+        raise ValueError(f"average={kind!r} is not known; use one of {', '.join(AVERAGES)}")
+    if kind == "weighted" and not strongly_convex:
+        raise ValueError("average='weighted' needs strong convexity: use alpha > 0 and no intercept, or another average")
+
+
+def check_tol(tol: float | None, alpha: float) -> None:
+    if tol is None:
+        return
+    if alpha == 0.0:
+        raise ValueError(f"tol={tol!r} needs a certificate, which alpha=0 leaves out; use alpha > 0")
+    if not 0.0 <= tol < float("inf"):
+        raise ValueError(f"tol={tol!r} must be zero or a positive number")
+
+
 class Average:
     """The point a run returns: the eta-weighted mean of the epochs' ends ("epoch"), of those of the second half ("suffix"), the
     mean in which each epoch has 1 + `growth(step)` times the weight of the one before ("weighted"), or the last one.
     """
 
     def __init__(self, kind: str, epochs: int, dimension: int, growth: Callable[[float], float] | None = None) -> None:
-        if kind not in AVERAGES:
-            raise ValueError(f"average={kind!r} is not known; use one of {', '.join(AVERAGES)}")
-        if kind == "weighted" and growth is None:
-            raise ValueError("average='weighted' needs strong convexity: use alpha > 0 and no intercept, or another average")
+        check_average(kind, growth is not None)
         self._kind, self._first, self._growth = kind, epochs // 2 if kind == "suffix" else 0, growth
         self.total, self.weight = np.zeros(dimension), 0.0
 
@@ -112,7 +125,8 @@ def minimize(
     mu = 0.0 if problem.fit_intercept else problem.alpha
     mean = Average(average, epochs, x.size, (lambda step: growth(problem.n, batch_size, step, mu)) if mu else None)
     problem.labels  # noqa: B018 refuse a loss without values before any work
-    reference = None if tol is None else _reference(problem, tol)
+    check_tol(tol, problem.alpha)
+    reference = None if tol is None else baseline(problem)  # what the certified gap is measured against
     start = x.copy()
     known = cache(lambda: optimum or measure(problem, start))
     steps, constants = choose_steps(
@@ -178,15 +192,6 @@ def minimize(
         following=sweep.following,
         constants=constants,
     )
-
-
-def _reference(problem: Problem, tol: float) -> Baseline:
-    """What the certified gap is measured against where there is a `tol`."""
-    if problem.alpha == 0.0:
-        raise ValueError(f"tol={tol!r} needs a certificate, which alpha=0 leaves out; use alpha > 0")
-    if not 0.0 <= tol < float("inf"):
-        raise ValueError(f"tol={tol!r} must be zero or a positive number")
-    return baseline(problem)
 
 
 class Sweep:

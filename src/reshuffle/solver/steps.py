@@ -54,7 +54,11 @@ def choose_steps(
         steps = [float(step) for step in step_size]  # type: ignore[union-attr]
         if len(steps) != epochs:
             raise ValueError(f"step_size has {len(steps)} entries for {epochs} epochs; give one for each epoch")
+    check_steps(steps)
+    return steps, None
+
+
+def check_steps(steps: Sequence[float]) -> None:
     for epoch, step in enumerate(steps, 1):
         if not 0.0 < step < float("inf"):
             raise ValueError(f"step_size is {step} in epoch {epoch}; use positive numbers")
-    return steps, None

@@ -73,13 +73,11 @@ class Shared:
             self._look(generator(order.seed, 0, Stream.LOOK).standard_normal(problem.n))
 
     def _look(self, g: Vector) -> None:
-        n = self.problem.n
-        whole, norms = self.rows.arrange(np.arange(n), n), self.squared_norms
-        apply: Any = whole if hasattr(whole, "step") else whole.ordered  # both factors in one pass, where rows are multiplied so
+        norms = self.squared_norms
         if self.share is not None:
-            top = lanczos.upper_bound(apply, g, slack=self.tol, failure_probability=self.share)
+            top = lanczos.upper_bound(self.rows.squared, g, slack=self.tol, failure_probability=self.share)
         else:
-            top = lanczos.top_eigenvalue(apply, g.copy(), tol=self.tol)
+            top = lanczos.top_eigenvalue(self.rows.squared, g.copy(), tol=self.tol)
             rows_that_count = norms.sum() ** 2 / (norms @ norms)
             mixed = self.order.uniform and not self.order.fixed and rows_that_count > _MANY_ROWS
             guard = _GUARD if mixed else _STRONG_GUARD
@@ -90,7 +88,7 @@ class Shared:
                 q *= guard / np.linalg.norm(q)
                 return q
 
-            self.mix = lanczos.ritz_vector(apply, g, top, guarded)
+            self.mix = lanczos.ritz_vector(self.rows.squared, g, top, guarded)
         self.norm, self.residual, self.products = top.value, top.residual, top.products
 
     @cached_property

@@ -38,6 +38,13 @@ class AccuracyWarning(UserWarning):
     """An eigenvalue was not found to the tolerance asked for."""
 
 
+def check_accuracy(tol: float | None, failure_probability: float | None) -> None:
+    if failure_probability is not None and not 0.0 < failure_probability < 1.0:
+        raise ValueError(f"failure_probability={failure_probability!r} must lie strictly between 0 and 1")
+    if tol is not None and not 1e-12 <= tol < 1.0:
+        raise ValueError(f"tol={tol!r} must be at least 1e-12 and less than 1")
+
+
 def constants(
     problem: Any = None,
     *,
@@ -81,12 +88,9 @@ def constants(
     permutations = whole_number("permutations", permutations, 1)
     seed = whole_number("seed", seed, 0)
     jobs = cores() if jobs is None else whole_number("jobs", jobs, 1)
-    if failure_probability is not None and not 0.0 < failure_probability < 1.0:
-        raise ValueError(f"failure_probability={failure_probability!r} must lie strictly between 0 and 1")
+    check_accuracy(tol, failure_probability)
     if tol is None:
         tol = _DEFAULT_TOL if failure_probability is None else _DEFAULT_SLACK
-    if not 1e-12 <= tol < 1.0:
-        raise ValueError(f"tol={tol!r} must be at least 1e-12 and less than 1")
     rule = make_order(order, problem.n, seed)
     if not rule.repeatable:
         what = f"{rule.name!r} is made while a run goes on" if rule.adaptive else "is an iterator of permutations"

@@ -22,6 +22,8 @@ from reshuffle.vectors import Vector
 _RARE_ROWS, _RARE_SHARE = 10, 0.01
 _DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}( .*)?")  # in an order of day, month and year that is not known
 
+Name = str | int | None  #: of a column, or its number
+Beside = tuple[int | None, int | None]
 Place = Callable[[int], str]
 Encoded = Iterator[tuple[int, NDArray[Any]]]
 
@@ -122,17 +124,20 @@ class Columns:
 
     inputs: tuple[Input, ...]
     target: str | None = None  #: the column of the labels
+    weight: str | None = None  #: that of the rows' weights
     dropped: tuple[str, ...] = ()  #: columns that nothing could be learnt from
     header: bool = True  #: whether the names are the table's own, or only the numbers of its columns
     notes: tuple[str, ...] = field(default=(), compare=False)  #: what was done, a line each; of the fit, not of the columns
 
     @classmethod
-    def fit(cls, table: Table, target: int | None = None) -> "Columns":
-        """target : the column of the labels, by number."""
+    def fit(cls, table: Table, target: int | None = None, weight: int | None = None) -> "Columns":
+        """target : the column of the labels, by number.
+        weight : that of the rows' weights.
+        """
         inputs: list[Input] = []
         dropped: dict[str, list[str]] = {"that are empty": [], "in which all words differ": [], "in which every word is rare": []}
         for k, (name, column) in enumerate(zip(table.names, table.columns, strict=True)):
-            if k == target:
+            if k in (target, weight):
                 continue
             place = _place(table, name)
             absent = missing(column)
@@ -147,19 +152,19 @@ class Columns:
             else:
                 dropped["in which every word is rare"].append(name)
         notes = [*table.notes, *(f"dropped columns {why}: {listed(names)}" for why, names in dropped.items() if names)]
-        strange = [name for name in table.names if target is None or name != table.names[target]]
+        strange = [name for k, name in enumerate(table.names) if k not in (target, weight)]
         notes += [*_strange(table, strange), *_told(inputs)]
         if not inputs:
             raise ValueError(f"{table.name} has no column to learn from" + "".join(f"; {note}" for note in notes))
-        label = None if target is None else table.names[target]
+        label, counts = (None if k is None else table.names[k] for k in (target, weight))
         lost = tuple(name for names in dropped.values() for name in names)
-        return cls(tuple(inputs), label, lost, table.header, tuple(f"{table.name}: {note}" for note in notes))
+        return cls(tuple(inputs), label, counts, lost, table.header, tuple(f"{table.name}: {note}" for note in notes))
 
     @classmethod
     def plain(cls, names: Sequence[str] | None, d: int) -> "Columns":
         """Of d columns of numbers, by name or, without names, by place."""
         known = [str(k) for k in range(d)] if names is None else names
-        return cls(tuple(Numbers(name, 0.0, False) for name in known), None, (), names is not None)
+        return cls(tuple(Numbers(name, 0.0, False) for name in known), header=names is not None)
 
     @property
     def names(self) -> list[str]:
@@ -171,17 +176,24 @@ class Columns:
         """Whether the columns of the matrix are those of the table."""
         return all(type(entry) is Numbers and not entry.missing for entry in self.inputs)
 
-    def match(self, where: str, names: list[str], header: bool, target: str | int | None) -> tuple[list[int], int | None]:
-        """Where a table with these names has our inputs, and where its labels, if it has any."""
+    def match(
+        self, where: str, names: list[str], header: bool, target: Name, weight: Name
+    ) -> tuple[list[int], int | None, int | None]:
+        """Where a table with these names has our inputs, and where its labels and weights, if it has any."""
         label = None if target is None else column_number(where, names, target)
+        counts = None if weight is None else column_number(where, names, weight, "weight")
         if self.header:
             label = names.index(self.target) if label is None and self.target in names else label
-            places = {name: k for k, name in enumerate(names) if k != label}
+            counts = names.index(self.weight) if counts is None and self.weight in names else counts
+            places = {name: k for k, name in enumerate(names) if k not in (label, counts)}
         else:
             own = sorted((*(entry.name for entry in self.inputs), *self.dropped), key=int)
-            if label is None and len(names) == len(own) + 1:
-                label = len(own) if self.target is None else int(self.target)
-            rest = [k for k in range(len(names)) if k != label]
+            if counts is None and self.weight is not None and len(names) == len(own) + 2:
+                counts = int(self.weight)
+            # One more column may be labels or weights, where training had both: it has to be named.
+            if label is None and len(names) == len(own) + 1 + (counts is not None or self.weight is not None):
+                label = len(names) - 1 if self.target is None else int(self.target)
+            rest = [k for k in range(len(names)) if k not in (label, counts)]
             if len(rest) != len(own):
                 raise ValueError(f"{where} has {len(rest)} features; the model was trained on {len(own)}")
             places = dict(zip(own, rest, strict=True))
@@ -191,30 +203,30 @@ class Columns:
             more = f"; new here: {listed(new, 20)}" if new else ""
             hint = "" if header else "; its first line is not a header"
             raise ValueError(f"{where} lacks columns that the model was trained on: {listed(lacking, 20)}{more}{hint}")
-        return [places[entry.name] for entry in self.inputs], label
+        return [places[entry.name] for entry in self.inputs], label, counts
 
-    def words_in(self, where: str, names: list[str], header: bool, target: str | int | None) -> set[int]:
+    def words_in(self, where: str, names: list[str], header: bool, target: Name, weight: Name) -> set[int]:
         """The columns of such a table that are words, whatever they look like."""
-        places, _ = self.match(where, names, header, target)
+        places, _, _ = self.match(where, names, header, target, weight)
         return {k for entry, k in zip(self.inputs, places, strict=True) if isinstance(entry, Categories)}
 
     def _unknown(self, names: Iterable[str]) -> list[str]:
         known = {*(entry.name for entry in self.inputs), *self.dropped}
         return [name for name in names if name not in known]
 
-    def transform(self, table: Table, target: str | int | None = None) -> tuple[Any, int | None, list[str]]:
-        """The matrix, the number of the column of labels if there is one, and what there is to say of it."""
-        places, label = self.match(table.name, table.names, table.header, target)
+    def transform(self, table: Table, target: Name = None, weight: Name = None) -> tuple[Any, Beside, list[str]]:
+        """The matrix, the numbers of the columns of labels and of weights if there are any, and what there is to say of it."""
+        places, *beside = self.match(table.name, table.names, table.header, target, weight)
         notes = [*table.notes]
         strange: list[str] = []
-        new = self._unknown(name for k, name in enumerate(table.names) if k != label) if self.header else []
+        new = self._unknown(name for k, name in enumerate(table.names) if k not in beside) if self.header else []
         if new:
             notes.append(f"left out columns that the model was not trained on: {listed(new)}")
         make = _sparse if any(isinstance(entry, Categories) for entry in self.inputs) else _dense
         X = make(table.n, len(self.names), self._encoded(table, places, strange))
         if strange:
             notes.append(f"words or gaps that the model has not seen, taken as none or as the mean: {listed(strange)}")
-        return X, label, [f"{table.name}: {note}" for note in notes]
+        return X, (beside[0], beside[1]), [f"{table.name}: {note}" for note in notes]
 
     def _encoded(self, table: Table, places: list[int], strange: list[str]) -> Encoded:
         """Every column of the matrix, by number, or the number of the first of several with which of them is 1; and to `strange`
@@ -237,19 +249,21 @@ class Columns:
         kinds = {kind: word for word, kind in _KINDS.items()}
         inputs = [{"kind": kinds[type(entry)], **asdict(entry)} for entry in self.inputs]
         inputs = [{**entry, "values": list(entry["values"])} if "values" in entry else entry for entry in inputs]
-        return {"target": self.target, "header": self.header, "dropped": list(self.dropped), "inputs": inputs}
+        beside = {"target": self.target, "weight": self.weight}
+        return {**beside, "header": self.header, "dropped": list(self.dropped), "inputs": inputs}
 
     @classmethod
     def from_dict(cls, content: Any) -> "Columns":
         """What `to_dict` made; anything else is refused."""
         inputs = tuple(_input(entry) for entry in content["inputs"])
-        target, header, dropped = content["target"], content["header"], content["dropped"]
-        if not (target is None or isinstance(target, str)) or not isinstance(header, bool) or not _texts(dropped) or not inputs:
-            raise ValueError("target, header, dropped or inputs of columns are of another type")
-        own = [*(entry.name for entry in inputs), *dropped, *([] if target is None else [target])]
+        beside, header, dropped = [content["target"], content.get("weight")], content["header"], content["dropped"]
+        named = [name for name in beside if name is not None]
+        if not _texts(named) or not isinstance(header, bool) or not _texts(dropped) or not inputs:
+            raise ValueError("target, weight, header, dropped or inputs of columns are of another type")
+        own = [*(entry.name for entry in inputs), *dropped, *named]
         if len(set(own)) < len(own) or not (header or all(name.isdigit() for name in own)):
             raise ValueError("columns have names that repeat or are no numbers")
-        return cls(inputs, target, tuple(dropped), header)
+        return cls(inputs, beside[0], beside[1], tuple(dropped), header)
 
 
 def _dense(n: int, d: int, encoded: Encoded) -> Any:
@@ -278,6 +292,18 @@ def column_number(where: str, names: list[str], column: str | int, argument: str
     if str(column).removeprefix("-").isdecimal() and -len(names) <= int(column) < len(names):
         return int(column) % len(names)
     raise ValueError(f"{argument}={column!r} is not a column of {where}; it has {', '.join(names[:20])}")
+
+
+def labels_and_weights(where: str, names: list[str], target: Name, weight: Name) -> tuple[int, int | None]:
+    """The column of the labels, which is the last that holds no weights where none is named, and that of the weights, if any."""
+    counts = None if weight is None else column_number(where, names, weight, "weight")
+    left = [k for k in range(len(names)) if k != counts]
+    if not left:
+        raise ValueError(f"weight={weight!r} is the only column of {where}; it needs a target and at least one feature")
+    label = left[-1] if target is None else column_number(where, names, target)
+    if label == counts:
+        raise ValueError(f"target={target!r} and weight={weight!r} are one column of {where}; name two")
+    return label, counts
 
 
 def _place(table: Table, name: str) -> Place:

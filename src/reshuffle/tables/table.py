@@ -47,7 +47,7 @@ def missing(column: Column) -> NDArray[np.bool_]:
     return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), dtype=bool)
 
 
-def _row(row: int) -> str:
+def row_number(row: int) -> str:
     return f"row {row} (counted from 0)"
 
 
@@ -59,7 +59,7 @@ class Table:
     names: list[str]
     columns: list[Column]
     header: bool = True  #: whether the names are its own, or only the numbers of the columns
-    place: Callable[[int], str] = _row  #: what to call a row in a message
+    place: Callable[[int], str] = row_number  #: what to call a row in a message
     notes: list[str] = field(default_factory=list)  #: what was left out on reading
 
     def __post_init__(self) -> None:
@@ -70,6 +70,21 @@ class Table:
     @property
     def n(self) -> int:
         return len(self.columns[0])
+
+    def weights(self, k: int) -> NDArray[np.float64]:
+        """Column k as weights of the rows."""
+        column, name = self.columns[k], self.names[k]
+        row, found = 0, ""
+        if isinstance(column, Words):
+            strange = np.array([*(not is_number(word) for word in column.values), True])  # the last is that of a missing one
+            row = int(np.argmax(strange[column.codes]))
+            found = [*column.values, ""][column.codes[row]]
+        elif column.dtype.kind == "M":
+            found = str(column[row])
+        else:
+            refuse_weights(self.name, column, self.place)
+            return np.ascontiguousarray(column, dtype=np.float64)
+        raise ValueError(f"{self.name}, {self.place(row)}, column {name!r}: {found!r} is no number, and a weight is one")
 
     def labels(self, k: int) -> NDArray[Any]:
         """Column k as labels: numbers, words or true and false; a row without one is refused."""
@@ -91,6 +106,20 @@ class Table:
         if column.dtype.kind == "M":
             raise ValueError(f"{self.name}: column {name!r} holds dates, which are no labels; choose another with target=")
         return np.ascontiguousarray(column)
+
+
+def refuse_weights(where: str, weights: NDArray[Any], place: Callable[[int], str]) -> None:
+    """Weights that no row can have, with the place of the first."""
+    if weights.dtype.kind not in "biuf":
+        raise ValueError(f"{where}: the weights have dtype {weights.dtype}; use numbers")
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"{where} holds the weight {weights[row]} in {place(row)}; use zero or positive numbers")
+
+
+def no_row_counts(weight: str | int, where: str) -> str:
+    return f"weight={weight!r} is zero in every row of {where}; at least one must count"
 
 
 def refuse_repeated(where: str, names: list[str]) -> None:

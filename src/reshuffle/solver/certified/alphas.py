@@ -137,6 +137,10 @@ def grid(problem: Problem, alphas: int | ArrayLike) -> Vector:
     if np.ndim(alphas) == 0:
         count = whole_number("alphas", alphas, 1)
         return alpha_max(problem) * np.logspace(0.0, -DECADES, count)
+    return checked(alphas)
+
+
+def checked(alphas: ArrayLike) -> Vector:
     values = np.array(real("alphas", alphas), dtype=np.float64)
     if values.ndim != 1 or values.size == 0 or not ((values > 0.0) & np.isfinite(values)).all():
         raise ValueError(f"alphas={alphas!r} must be positive numbers, one after the other, or how many to choose")
