@@ -323,7 +323,10 @@ def test_rows_that_do_not_bend_are_not_read(sparse):
     rows, u[5] = in_memory(X), 0.0
     (X.data[X.indptr[5] : X.indptr[6]] if sparse else A[5])[:] = np.nan  # where the rows lie
     along, product = rows.curved_product(u, np.ones(D))
-    np.testing.assert_allclose(product, np.delete(A, 5, 0).T @ np.delete(along, 5), rtol=1e-12, atol=1e-12)
+    others = np.delete(A, 5, 0)
+    np.testing.assert_allclose(product, others.T @ np.delete(along, 5), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(rows.transposed(u), others.sum(0), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(rows.curved_squares(u), (others**2).sum(0), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["bytes", "single", "double", "dense", "centred"])

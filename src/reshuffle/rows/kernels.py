@@ -305,12 +305,13 @@ def margins(A: Any, rows: Any, x: Any, has_intercept: bool, out: Any) -> None:
 
 @jit(fastmath=_CONTRACT)
 def transposed(A: Any, rows: Any, u: Any, has_intercept: bool, out: Any) -> None:
-    """A' u over these rows."""
+    """A' u over these rows. Those whose part is zero are not read, as most are where a loss is flat."""
     out[:] = 0.0
     every, total = rows.size == 0, 0.0
     for p in range(u.size):
-        row_add(A, p if every else rows[p], u[p], out)
-        total += u[p]
+        if u[p] != 0.0:
+            row_add(A, p if every else rows[p], u[p], out)
+            total += u[p]
     if has_intercept:
         out[out.size - 1] = total
 
@@ -351,12 +352,13 @@ def gram_step(A: Any, scale: Any, x: Any, has_intercept: bool, u: Any, out: Any)
 
 @jit(fastmath=_REASSOCIATE)
 def curved_squares(A: Any, rows: Any, curvatures: Any, has_intercept: bool, out: Any) -> None:
-    """The diagonal of A' diag(curvatures) A over these rows."""
+    """The diagonal of A' diag(curvatures) A over these rows. Those that do not bend are not read."""
     out[:] = 0.0
     every, total = rows.size == 0, 0.0
     for p in range(curvatures.size):
-        total += curvatures[p]
-        row_add_squares(A, p if every else rows[p], curvatures[p], out)
+        if curvatures[p] != 0.0:
+            total += curvatures[p]
+            row_add_squares(A, p if every else rows[p], curvatures[p], out)
     if has_intercept:
         out[out.size - 1] = total
 
