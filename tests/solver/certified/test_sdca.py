@@ -108,15 +108,31 @@ def test_the_gap_is_expected_to_fall_as_gains_do():
     assert looked.expected == pytest.approx(0.25 / math.sqrt(2.0))
 
 
-def test_patience_ends_with_too_many_passes_to_go_or_made():
+def test_patience_ends_with_too_many_passes_to_go():
     pace = paced(0.5, 40, gap=1.0, at=40)  # twenty passes over all rows were made
     to_go = pace.left(2.0**-16)
     assert to_go == pytest.approx(8.0)
     assert pace.hopeless(2.0**-16, patience=7.9)
-    made = 20.0 / tuning.PATIENCE_ENDS
-    assert pace.hopeless(2.0**-16, patience=0.99 * made)
-    assert not pace.hopeless(2.0**-16, patience=1.01 * made)
-    assert not pace.hopeless(2.0**-4, patience=0.99 * made)  # nearly there
+    assert not pace.hopeless(2.0**-16, patience=8.1)
+
+
+@pytest.mark.parametrize("fewer", [-0.1, 0.0, 0.2])
+def test_patience_ends_where_passes_to_go_do_not_become_fewer(fewer):
+    """They became fewer by so many with each of the last ten passes, of which twenty were made."""
+
+    def hopeless(patience, first=10.0, last=20.0):
+        pace = Pace(1.0)
+        pace.left = lambda aim: aim
+        pace.passed(first, 1.0)
+        assert not pace.hopeless(12.0, 1e9)
+        pace.passed(last - first, 1.0)
+        return pace.hopeless(12.0 - 10.0 * fewer, patience)
+
+    tried = 20.0 / tuning.PATIENCE_TRIED
+    most = 10.0 / (tuning.PATIENCE_ENDS * fewer) if fewer > 0.0 else tried
+    assert hopeless(0.99 * most)
+    assert not hopeless(1.01 * most)
+    assert not hopeless(0.99 * tried, first=11.0)  # nothing was told when half of them were made
 
 
 def test_before_a_look_the_gap_is_some_times_what_is_still_to_gain():

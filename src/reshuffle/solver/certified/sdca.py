@@ -17,6 +17,7 @@ that moves to where the intercept has come after every pass (the method of multi
 """
 
 import math
+from bisect import bisect
 from typing import Any
 
 import numpy as np
@@ -234,6 +235,7 @@ class Pace:
         self._rate = math.log(tuning.FASTEST) if gap < math.inf else 0.0  # the logarithm of r, or zero where it is not known
         self._gap, self._since = gap, 0.0  # when last looked at, and how many passes ago that was
         self._visited = 1.0  # rows in a pass lately, as a share
+        self._told: list[tuple[float, float]] = []  # passes that were made, and that were still to go then
 
     def went_on(self, share: float) -> None:
         self._since += share
@@ -287,9 +289,14 @@ class Pace:
         return self._visited * math.log(self.expected / aim) / -rate if rate < 0.0 else math.inf
 
     def hopeless(self, aim: float, patience: float) -> bool:
-        """Whether more passes than that are to go, or many, after rates that promised an end led to none."""
+        """Whether more passes than that are to go or, after some, whether they will have been: those to go should become fewer by
+        one with every pass, and may have become hardly fewer since half as many were made.
+        """
         left, made = self.left(aim), sum(visited for visited, _ in self._passes)
-        return left > patience or (made > tuning.PATIENCE_ENDS * patience and left > tuning.NEARLY_THERE * patience)
+        then, told = self._told[bisect(self._told, (0.5 * made, math.inf)) - 1] if self._told else (0.0, 0.0)
+        self._told.append((made, left))
+        asked = told > 0.0 and then <= 0.5 * made and made > tuning.PATIENCE_TRIED * patience
+        return left > patience or (asked and left * (made - then) > tuning.PATIENCE_ENDS * patience * (told - left))
 
     def enough(self, aim: float) -> float:
         """Of a pass: the last one ends where the rate of the others says that it is enough."""

@@ -22,8 +22,8 @@ PATIENCE_MANY = 25.0  #: SDCA passes still to go at which subsampled Newton take
 PATIENCE_ROWS = 6.0  #: rows for each feature up to which it is so many; with more, fewer
 PATIENCE_UNEVEN = 4.0  #: root mean square of squared row norms, over their mean: with more than that, more passes
 PATIENCE_FEW = 3.0  #: so many at least
-PATIENCE_ENDS = 1.5  #: times those passes that may be made, if more than a few are still to go then
-NEARLY_THERE = 0.25  #: of those passes: a few
+PATIENCE_TRIED = 0.75  #: of those passes that are made before it is asked whether those to go have become fewer
+PATIENCE_ENDS = 4.0  #: times those passes that may be to go, by how much fewer they have become
 STALL_RECORDS = 60  #: records in which the gap must have fallen for a fit that may stop to go on
 STALL_SHARE = 0.5  #: of the gap before those records: it has not fallen where it is still as large [no effect]
 
