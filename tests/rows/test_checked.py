@@ -31,7 +31,7 @@ for A in (X, sp.csr_array(X)):
     rs.theory.measure(p)
     rows = in_memory(A)
     rows.gram_step(np.ones(60), np.ones(5), np.ones(60))
-    rows.joined([rows.packed(np.arange(20)), np.arange(20, 60)], [np.arange(40, 60), np.arange(40)])
+    rows.joined([(rows.packed(np.arange(20)), np.arange(20)), (rows, np.arange(20, 60))], [np.arange(40, 60), np.arange(40)])
 print("done")
 """
 

@@ -1,5 +1,6 @@
 """Rows on a Dask cluster, here two processes of this machine, give the numbers of rows in memory, whatever happens to workers."""
 
+import dataclasses
 import json
 import os
 import pickle
@@ -439,17 +440,44 @@ def test_a_call_that_kills_its_worker_is_repeated_and_not_for_ever(client, tmp_p
 def test_a_worker_that_dies_while_rows_are_exchanged_costs_no_row(client, tmp_path, monkeypatch):
     rows, order, died = as_rows(numbers()).on_dask(), np.random.default_rng(2).permutation(N), tmp_path / "died"
 
-    def dies(held, chosen):
+    def dies(held):
         """As another partition asks for its rows."""
         if not died.exists():
             died.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return held.packed(chosen.copy()), None
+        return held.lent(), None
 
-    monkeypatch.setattr(dask_rows, "_packed", dies)
+    monkeypatch.setattr(dask_rows, "_lent", dies)
     np.testing.assert_array_equal(rows.in_order(order).take(np.arange(N)).matrix, numbers()[order])
     assert died.exists()
     client.wait_for_workers(2, timeout=60)
+
+
+@pytest.mark.parametrize("what", ["none", "gone", "another host"])
+def test_rows_that_cannot_be_borrowed_are_sent(client, what, tmp_path, monkeypatch):
+    """Where there is no loan, where its owner cannot be seen, and between hosts, which ask for none."""
+    packed = tmp_path / "packed"
+
+    def lent(held):
+        if what == "another host":
+            raise AssertionError("nobody on another host could open it")
+        loan = held.lent()
+        return None if what == "none" else dataclasses.replace(loan, process=2**22 + 1), None
+
+    def sent(held, chosen):
+        packed.touch()
+        return held.packed(chosen.copy()), None
+
+    def tell_hosts_apart(differ):
+        calls.get_address_host = (lambda address: address) if differ else distributed.comm.get_address_host
+
+    monkeypatch.setattr(dask_rows, "_lent", lent)
+    monkeypatch.setattr(dask_rows, "_packed", sent)
+    client.run(tell_hosts_apart, what == "another host")
+    rows, order = as_rows(sp.csr_array(numbers())).on_dask(), np.random.default_rng(2).permutation(N)
+    np.testing.assert_array_equal(rows.in_order(order).take(np.arange(N)).matrix.toarray(), numbers()[order])
+    client.run(tell_hosts_apart, False)
+    assert packed.exists()
 
 
 def test_workers_read_a_store_by_themselves(client, tmp_path):

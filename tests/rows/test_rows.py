@@ -16,6 +16,7 @@ from reshuffle.rows import DualState, DualStep, Rows, Step, as_rows, base, in_me
 from reshuffle.rows.blocks import Held, Kind
 from reshuffle.rows.centred import CentredRows
 from reshuffle.rows.disk import DiskRows
+from reshuffle.rows.shared import borrow
 from tests.oracle import balanced_sgd, shuffled_sgd
 
 N, D = 37, 6
@@ -328,8 +329,8 @@ def test_both_products_of_a_step_in_one_pass(kind, intercept):
 
 
 @pytest.mark.parametrize("kind", ["bytes", "single", "double", "dense", "centred"])
-def test_rows_that_others_packed_and_own_ones_join_at_their_places(kind):
-    """Packed in the smallest types that hold them exactly; of two partitions one may have wider numbers than the other."""
+def test_rows_that_others_packed_or_lent_and_own_ones_join_at_their_places(kind):
+    """In the smallest types that hold them exactly; of two partitions one may have wider numbers than the other."""
     A = np.rint(20.0 * np.abs(numbers("float64")))
     parts = [A[: N // 3].copy(), A[N // 3 :].copy()]
     parts[0][0, 0] = {"single": -0.5, "double": 0.1}.get(kind, 3.0)
@@ -339,14 +340,18 @@ def test_rows_that_others_packed_and_own_ones_join_at_their_places(kind):
     theirs, ours = map(made, parts)
     order = np.random.default_rng(0).permutation(N)
     places = [np.flatnonzero(order < N // 3), np.flatnonzero(order >= N // 3)]
-    packed = theirs.packed(order[places[0]])
-    if kind != "dense":
-        values = {"single": np.float32, "double": np.float64}.get(kind, np.uint8)
-        assert [array.dtype for array in packed[1:]] == [np.uint16, values]
-    joined = ours.joined([packed, order[places[1]] - N // 3], places)
-    assert type(joined) is type(ours)
-    np.testing.assert_array_equal(joined.matrix.toarray() if kind != "dense" else joined.matrix, np.concatenate(parts)[order])
-    np.testing.assert_array_equal(joined.margins(np.ones(D)), made(np.concatenate(parts)[order]).margins(np.ones(D)))
+    wanted, own = order[places[0]], (ours, order[places[1]] - N // 3)
+    packed, lent = theirs.packed(wanted), borrow(theirs.lent())
+    for piece in ((packed, np.arange(wanted.size)), (lent, wanted), (theirs, wanted)):
+        if kind != "dense" and piece[0] is not theirs:
+            values = {"single": np.float32, "double": np.float64}.get(kind, np.uint8)
+            assert [array.dtype for array in piece[0][1:]] == [np.uint16, values]
+        pieces = [piece, own]
+        joined = ours.joined(pieces, places)
+        assert not pieces  # each is let go once it is laid out
+        assert type(joined) is type(ours)
+        np.testing.assert_array_equal(joined.matrix.toarray() if kind != "dense" else joined.matrix, np.concatenate(parts)[order])
+        np.testing.assert_array_equal(joined.margins(np.ones(D)), made(np.concatenate(parts)[order]).margins(np.ones(D)))
 
 
 @pytest.mark.parametrize("kind", memory.DENSE_TYPES)

@@ -7,7 +7,8 @@ others in its turn, and sums what they answer on the way back. A call that a wor
 has made the rows again, and after whatever was kept beside them has been made again too.
 
 A scan, for what depends on all that comes before, is two calls. On the way up every node of the tree keeps the sums of those below
-it; on the way down it tells them what stands before each. An exchange is one: each asks all others for its pieces.
+it; on the way down it tells them what stands before each. An exchange is one: each asks all others for its pieces,
+or on the same host for leave to read them.
 """
 
 import asyncio
@@ -24,7 +25,10 @@ from uuid import uuid4
 
 from distributed import KilledWorker, WorkerPlugin, wait
 from distributed.actor import ProxyRPC
+from distributed.comm import get_address_host
 from distributed.protocol import to_serialize
+
+from reshuffle.rows.shared import borrow
 
 _FEW = 16  # nodes that the client or a node calls
 _LOSSES = 6  # of workers, in the same call
@@ -60,8 +64,9 @@ class Exchange(NamedTuple):
     """What results become of each other."""
 
     wanted: Callable[..., tuple[Sequence[Any], Any]]  #: (result, *own): what it wants of each result, and where that goes
-    piece: Answers  #: (other result, what is wanted of it): what is sent, and None
-    joined: Callable[..., Any]  #: (result, pieces, where they go): what that becomes; of its own, a piece is what is wanted
+    lent: Answers  #: (other result): all of it, as a `Loan` for processes of its host, or None where it has none; and None
+    packed: Answers  #: (other result, what is wanted of it): what is sent to other hosts, and None
+    joined: Callable[..., Any]  #: (result, pieces, where they go): what that becomes; of a piece see `_fetch`
 
 
 class _Lost(OSError):
@@ -89,11 +94,8 @@ _kept: "weakref.WeakKeyDictionary[Any, dict[str, Any]]" = weakref.WeakKeyDiction
 
 async def _answered(worker: Any, message: _Message) -> tuple[list[Any], Any]:
     """The answers of a node and of all below it, in their order, and the sum of their shares."""
-    node = message.node
-    if node.key not in worker.data:
-        raise _Lost(f"{node.key} is not at {node.address}")
-    store = _kept.setdefault(worker.data[node.key], {})
-    held, arguments, before = _found(message, worker.data[node.key], store), (*message.given, *node.own), None
+    node, held = message.node, _result(worker, message)
+    store, arguments, before = _kept[worker.data[node.key]], (*message.given, *node.own), None
     if message.before is not None:
         arguments, before = (*arguments, message.before), list(accumulate(held.shares, initial=message.before))[1:]
     if iscoroutinefunction(message.function):
@@ -107,11 +109,17 @@ async def _answered(worker: Any, message: _Message) -> tuple[list[Any], Any]:
     return [answer, *chain.from_iterable(answers for answers, _ in below)], summed(shares)
 
 
-def _found(message: _Message, result: Any, store: dict[str, Any]) -> Any:
+def _result(worker: Any, message: _Message) -> Any:
+    """What a message is about."""
+    key, at = message.node.key, message.node.address
+    if key not in worker.data:
+        raise _Lost(f"{key} is not at {at}")
+    result = worker.data[key]
+    store = _kept.setdefault(result, {})
     if message.token is None:
         return result
     if message.token not in store:
-        raise _Lost(f"{message.node.key} at {message.node.address} was made again since")
+        raise _Lost(f"{key} at {at} was made again since")
     return store[message.token]
 
 
@@ -121,20 +129,27 @@ async def _keep(worker: Any, store: Any, held: Any, token: str, function: Callab
 
 
 async def _fetch(
-    worker: Any, store: Any, held: Any, token: str, exchange: "Exchange", sources: list[_Message], k: int, *arguments: Any
+    worker: Any, store: Any, held: Any, token: str, exchange: "Exchange", sources: list[_Message], *arguments: Any
 ) -> tuple[None, None]:
-    """The exchange for result number k: what it wants of its own is not copied before it is joined."""
+    """The exchange of a result. Pieces are pairs: a result of this process, or a borrowed one of this host, and what is wanted
+    of it, so that nothing is copied before it is joined; or what another host has packed, and None.
+    """
     wanted, places = await worker.loop.run_in_executor(worker.executors["default"], exchange.wanted, held, *arguments)
+    here = get_address_host(worker.address)
 
-    async def piece(number: int, some: Any) -> Any:
-        if number == k:
-            return some
-        message = replace(sources[number], given=(some,))
-        at = message.node.address
-        (found,), _ = await (_answered(worker, message) if at == worker.address else _one(worker.rpc(at), message))
-        return found
+    async def piece(source: _Message, some: Any) -> tuple[Any, Any]:
+        at = source.node.address
+        if at == worker.address:
+            return _result(worker, source), some
+        if get_address_host(at) == here:
+            (loan,), _ = await _one(worker.rpc(at), replace(source, function=exchange.lent))
+            with suppress(OSError):
+                if loan is not None:
+                    return borrow(loan), some
+        (found,), _ = await _one(worker.rpc(at), replace(source, function=exchange.packed, given=(some,)))
+        return found, None
 
-    pieces = await asyncio.gather(*map(piece, range(len(sources)), wanted))
+    pieces = await asyncio.gather(*map(piece, sources, wanted))
     return await _keep(worker, store, held, token, exchange.joined, pieces, places)
 
 
@@ -226,9 +241,8 @@ class Held:
 
         async def make(rpc: Callable[[str], Any], addresses: list[str], token: str) -> None:
             nodes = [_Node(address, future.key, ()) for address, future in zip(addresses, self.futures, strict=True)]
-            sources = [_Message(exchange.piece, (), node, self.token) for node in nodes]
-            numbered = [(k, *own) for k, own in enumerate(each)]
-            await self._called(rpc, addresses, _fetch, (token, exchange, sources), numbered)
+            sources = [_Message(None, (), node, self.token) for node in nodes]
+            await self._called(rpc, addresses, _fetch, (token, exchange, sources), each)
 
         return Held(self.client, self.futures, self, make)
 

@@ -11,10 +11,11 @@ A'CA x is one, and so is a step of the recurrence for |A|^2 (`WholeDask`). A pro
 in `ordered_pass` of rows in memory a partition needs U, what the rows before it sum to with their batch numbers, and R, what all
 other rows sum to. A first pass over each partition, from nothing, leaves exactly its own share of both.
 
-An order is an exchange, kept beside the rows: each partition is told the rows that its places of the order belong to, asks the
-others for theirs, and lays these and its own at their places. Random orders are drawn on the client: they are those of rows in
-memory. Partitions of an order hold whole batches wherever there are as many batches as partitions, so that the products of batches
-(Ltil) stay inside of them; larger batches are multiplied one by one.
+An order is an exchange, kept beside the rows: each partition is told the rows that its places of the order belong to, and lays them
+there. Those of its own process it copies from where they lie, those of its host from a copy in small types that a partition lends
+to all others there (`shared`), and partitions of other hosts it asks for them. Random orders are drawn on the client: they are
+those of rows in memory. Partitions of an order hold whole batches wherever there are as many batches as partitions, so that the
+products of batches (Ltil) stay inside of them; larger batches are multiplied one by one.
 """
 
 import logging
@@ -301,7 +302,7 @@ class DaskRows(Rows):
         if np.array_equal(order, np.arange(self.n)) and np.array_equal(bounds, self.edges):
             return self
         each = [(self.edges, order[low:high]) for low, high in pairwise(bounds)]
-        exchanged = self._held.exchange(Exchange(_wanted, _packed, _joined), each)
+        exchanged = self._held.exchange(Exchange(_wanted, _lent, _packed, _joined), each)
         return DaskRows(exchanged, bounds, self.d).with_intercept(self.intercept)
 
     def _weighted(self, scale: Vector, tol: float) -> "WeightedDask":
@@ -523,13 +524,19 @@ def _wanted(rows: MemoryRows, edges: Positions, order: Positions) -> tuple[list[
     return [order[here] - first for here, first in zip(places, edges, strict=False)], places
 
 
+def _lent(rows: MemoryRows) -> tuple[Any, None]:
+    return rows.lent(), None
+
+
 def _packed(rows: MemoryRows, chosen: Positions) -> tuple[Any, None]:
     return rows.packed(_own(chosen)), None
 
 
 def _joined(rows: MemoryRows, pieces: list[Any], places: list[Positions]) -> MemoryRows:
-    arrived = [tuple(map(_own, piece)) if isinstance(piece, tuple) else piece for piece in pieces]
-    return rows.joined(arrived, places)
+    for k, (source, wanted) in enumerate(pieces):
+        if wanted is None:  # all that was packed
+            pieces[k] = tuple(map(_own, source)), np.arange(places[k].size)
+    return rows.joined(pieces, places)
 
 
 def _stacked(matrices: Sequence[Any]) -> Any:
