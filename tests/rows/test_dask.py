@@ -20,6 +20,7 @@ from reshuffle import cli
 from reshuffle.rows import DualState, DualStep, as_rows
 from reshuffle.rows.centred import CentredRows
 from reshuffle.solver.certified import solve
+from reshuffle.spectral import lanczos
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'reshuffle[dask]'")
 import dask.array as da  # noqa: E402
@@ -248,8 +249,8 @@ def test_products_are_few_calls_and_no_tasks(client, labelled, monkeypatch):
     assert count(lambda: arranged.ordered(u, np.empty(n))) == 2 + 2  # an exchange, the rows with their scale, and the product
     assert count(lambda: arranged.ordered(u, np.empty(n))) == 2
     whole = rows._weighted(u, 0.0).arrange(np.arange(n), n)
-    assert count(lambda: whole.step(np.ones(12), u)) == 1 + 1  # the rows with their scale, and both products
-    assert count(lambda: whole.step(np.ones(12), u)) == 1
+    assert count(lambda: whole.begin(u)) == 1 + 1 + 1  # the rows with their scale, the vector that is held there, and a product
+    assert count(lambda: whole.step(np.ones(12), 0.5)) == 1
     step, signs, moved = DualStep(rs.Problem(X, y).loss, 0.1, 0.0), np.sign(y - 0.5), []
     for labels, expected in ((signs, 2), (signs, 1), (-signs, 2)):  # labels, weights and squares go there once
 
@@ -414,6 +415,32 @@ def test_a_worker_that_is_killed_costs_time_and_no_result(client, labelled, monk
     assert len(killed) == 2
     assert found.relative_gap <= 1e-6
     assert found.f == pytest.approx(solve(same, tol=1e-6).f, rel=EXACT)
+    client.wait_for_workers(2, timeout=60)
+
+
+@pytest.mark.parametrize("replayed", [64, 2])
+def test_a_worker_that_is_killed_loses_no_step_of_a_recurrence(client, labelled, replayed, monkeypatch):
+    """Its n-vector lies on the workers, and is made again of the steps since it was sent there last."""
+    monkeypatch.setattr(dask_rows, "_REPLAYED", replayed)
+    rows, scale, start = as_rows(labelled[0]), np.random.default_rng(3).random(600) + 0.5, np.ones(600)
+    whole = rows.on_dask()._weighted(scale, 0.0).arrange(np.arange(600), 600)
+    pids, steps, step = client.run(os.getpid), [], dask_rows.WholeDask.step
+
+    def killed(*arguments):
+        steps.append(arguments)
+        if len(steps) == 4:
+            os.kill(pids[min(pids)], signal.SIGKILL)
+        return step(*arguments)
+
+    monkeypatch.setattr(dask_rows.WholeDask, "step", killed)
+    found = []
+    for apply in (lanczos.GolubKahan(whole), rows._weighted(scale, 0.0).arrange(np.arange(600), 600).ordered):
+        top = lanczos.top_eigenvalue(apply, start.copy(), tol=1e-8)
+        found.append((top.value, lanczos.ritz_vector(apply, start.copy(), top, lambda image: image)))
+    assert len(steps) > 5
+    (ours, our_vector), (theirs, their_vector) = found
+    assert ours == pytest.approx(theirs, rel=1e-12)
+    np.testing.assert_allclose(our_vector, their_vector, rtol=EXACT)
     client.wait_for_workers(2, timeout=60)
 
 

@@ -197,6 +197,7 @@ class Held:
         self._root: Held = self if origin is None else origin._root
         self._addresses: list[str] | None = None
         self._made: list[str] | None = None  # the addresses at which it is kept
+        self.changes: list[tuple[Answers, tuple[Any, ...]]] = []
         self.token = None if origin is None else uuid4().hex
         if self.token is not None:
             weakref.finalize(self, _let_go, client, futures, self.token).atexit = False
@@ -235,6 +236,12 @@ class Held:
             await self._called(rpc, addresses, _keep, (token, function, *given), each)
 
         return Held(self.client, self.futures, self, make)
+
+    def change(self, function: Answers, *given: Any) -> tuple[list[Any], Any]:
+        """Asks with a function that changes what is kept. Wherever that is made again, all changes are."""
+        found = self.ask(function, *given)
+        self.changes.append((function, given))
+        return found
 
     def exchange(self, exchange: "Exchange", each: Any) -> "Held":
         """What each result becomes in an exchange with the others, kept beside it."""
@@ -292,6 +299,8 @@ class Held:
         if self.origin is not None and self._made is not addresses:
             await self.origin._ready(rpc, addresses)
             await self._make(rpc, addresses, self.token)
+            for function, given in self.changes:
+                await self._called(rpc, addresses, function, given)
             self._made = addresses
 
     def _places(self) -> list[str]:

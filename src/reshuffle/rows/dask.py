@@ -6,16 +6,16 @@ What goes where
     n-vectors   in the client's memory. A partition is sent the slice that belongs to it, and sends one back.
     d-vectors   to every partition, and summed on the way back.
 
-Rows are made by tasks; all else is a call (`calls`), which takes about two milliseconds. A product A x, A'u or
-A'CA x is one, and so is a step of the recurrence for |A|^2 (`WholeDask`). A product of the ordered matrix (Lhat) is two, a scan: as
-in `ordered_pass` of rows in memory a partition needs U, what the rows before it sum to with their batch numbers, and R, what all
-other rows sum to. A first pass over each partition, from nothing, leaves exactly its own share of both.
+Rows are made by tasks; all else is a call (`calls`), which takes about two milliseconds. A product A x, A'u or A'CA x is one, and
+so is a step of the recurrence for |A|^2, whose n-vectors stay on the workers (`WholeDask`). A product of the ordered matrix (Lhat)
+is two, a scan: as in `ordered_pass` of rows in memory a partition needs U, what the rows before it sum to with their batch numbers,
+and R, what all other rows sum to. A first pass over each partition, from nothing, leaves exactly its own share of both.
 
 An order is an exchange, kept beside the rows: each partition is told the rows that its places of the order belong to, and lays them
-there. Those of its own process it copies from where they lie, those of its host from a copy in small types that a partition lends
-to all others there (`shared`), and partitions of other hosts it asks for them. Random orders are drawn on the client: they are
-those of rows in memory. Partitions of an order hold whole batches wherever there are as many batches as partitions, so that the
-products of batches (Ltil) stay inside of them; larger batches are multiplied one by one.
+there. Those of its own process it copies from where they lie, those of its host from a copy in small types that partitions lend
+each other (`shared`), and partitions of other hosts it asks for them. Random orders are drawn on the client: they are those of rows
+in memory. Partitions of an order hold whole batches wherever there are as many batches as partitions, so that the products of
+batches (Ltil) stay inside of them; larger batches are multiplied one by one.
 """
 
 import logging
@@ -38,9 +38,10 @@ from reshuffle.blas import one_thread
 from reshuffle.rows.base import DualState, DualStep, Integers, Positions, Rows
 from reshuffle.rows.calls import Exchange, Held, gathered
 from reshuffle.rows.memory import ArrangedMemory, MemoryRows, unchecked
-from reshuffle.vectors import Vector
+from reshuffle.vectors import Vector, dot
 
 _LARGE = 1 << 20  # bytes of a vector for all partitions from which on workers hand it to each other
+_REPLAYED = 64  # steps of a recurrence at most that are made again where a worker is lost
 _SECONDS_TO_ANSWER = 5
 _SHARE = 0.3  # of a worker's memory for the orders that are multiplied at once; an exchange holds rows twice for a moment
 _NO_WARNING = {"distributed.admin.large-graph-warning-threshold": "1 PB"}  # slices of vectors are meant to travel with tasks
@@ -370,19 +371,29 @@ class ArrangedDask:
 
 
 class WholeDask(ArrangedDask):
-    """All rows as one batch, which has no order: B B', of which B has the rows scale_i a_i."""
+    """All rows as one batch, which has no order: B B', of which B has the rows scale_i a_i. The n-vectors of its recurrence stay on
+    the workers: d-vectors alone come and go, and of these the client makes them again where a worker is lost.
+    """
+
+    _left: Held
 
     def ordered(self, v: Vector, out: Vector) -> None:
-        out[:], _ = self.step(self.transposed(v), np.zeros(v.size))
+        out[:] = self.along(self.begin(v), 0.0)
 
-    def transposed(self, u: Vector) -> Vector:
-        """B'u."""
-        return self._pieces.ask(_transposed, each=[(part,) for part in self._rows._slices(u)])[1]  # type: ignore[no-any-return]
+    def begin(self, u: Vector) -> Vector:
+        self._left = self._pieces.keep(_Left, each=[(part,) for part in self._rows._slices(u)])
+        return self._left.ask(_image)[1]  # type: ignore[no-any-return]
 
-    def step(self, x: Vector, u: Vector) -> tuple[Vector, Vector]:
-        """B x - u, and B' times that, in one call and one pass over the rows."""
-        parts, product = self._pieces.ask(_gram_step, x, each=[(part,) for part in self._rows._slices(u)])
-        return np.concatenate(parts), product
+    def step(self, x: Vector, factor: float) -> tuple[float, Vector]:
+        """In one pass over the rows."""
+        if len(self._left.changes) == _REPLAYED:
+            u = self._left.ask(_itself)[0]
+            self._left = self._pieces.keep(_Left, each=[(part,) for part in u])
+        found: Vector = self._left.change(_stepped, x, factor)[1]
+        return float(found[-1]), found[:-1]
+
+    def along(self, x: Vector, factor: float) -> Vector:
+        return np.concatenate(self._left.ask(_along_left, x, factor)[0])
 
 
 # --- what workers do
@@ -412,6 +423,27 @@ class _Piece:
         arranged = ArrangedMemory(self.rows, self.rows.A, self.scale, self.rows._everything, self.batch_size)
         arranged.batched(_own(members), _own(starts), _own(v), out)
         return out
+
+
+class _Left:
+    """Rows with their scale, and a number for each: an n-vector u of the recurrence for |B|^2."""
+
+    def __init__(self, piece: _Piece, u: Vector) -> None:
+        self.rows, self.scale, self.u = piece.rows, piece.scale, u.copy()
+
+    def image(self) -> Vector:
+        """B'u."""
+        return self.rows.transposed(self.scale * self.u)
+
+    def step(self, x: Vector, factor: float) -> Vector:
+        """u <- B x - factor u; then B'u, and |u|^2 behind it."""
+        self.u *= factor
+        product = self.rows.gram_step(self.scale, x, self.u)
+        return np.concatenate([product, [dot(self.u, self.u)]])
+
+    def along(self, x: Vector, factor: float) -> Vector:
+        product: Vector = self.scale * self.rows.margins(x) - factor * self.u
+        return product
 
 
 class _Prefixes:
@@ -461,13 +493,20 @@ def _nothing_before(everything: Vector) -> Vector:
     return np.array([np.zeros_like(everything[0]), -everything[1]])
 
 
-def _transposed(piece: _Piece, u: Vector) -> tuple[None, Vector]:
-    return None, piece.rows.transposed(piece.scale * u)
+def _image(left: _Left) -> tuple[None, Vector]:
+    return None, left.image()
 
 
-def _gram_step(piece: _Piece, x: Vector, u: Vector) -> tuple[Vector, Vector]:
-    u = _own(u)
-    return u, piece.rows.gram_step(piece.scale, _own(x), u)
+def _stepped(left: _Left, x: Vector, factor: float) -> tuple[None, Vector]:
+    return None, left.step(_own(x), factor)
+
+
+def _itself(left: _Left) -> tuple[Vector, None]:
+    return left.u, None
+
+
+def _along_left(left: _Left, x: Vector, factor: float) -> tuple[Vector, None]:
+    return left.along(_own(x), factor), None
 
 
 def _batched(piece: _Piece, members: Positions, starts: Positions, v: Vector) -> tuple[Vector, None]:

@@ -1,5 +1,5 @@
 """The top eigenvalue of a positive semidefinite operator, by a short Lanczos recurrence that looks at its residual after
-every product. It knows nothing of the operator but `apply(v, out)` or, of a `Factored` one, its factors. A `start` vector is used
+every product. It knows nothing of the operator but `apply(v, out)` or, by `GolubKahan`, its factors. A `start` vector is used
 up: it becomes working space.
 
 The Ritz value theta is a lower bound of the norm, and some eigenvalue lies within the residual of it. That eigenvalue is
@@ -22,13 +22,16 @@ from reshuffle.vectors import Vector, lanczos_step
 
 
 class Factored(Protocol):
-    """B B', whose factors cost one pass over B where they are multiplied by at once."""
+    """B B', whose factors cost one pass over B where they are multiplied by at once, and which holds a vector u for that."""
 
-    def transposed(self, u: Vector) -> Vector:
-        """B'u."""
+    def begin(self, u: Vector) -> Vector:
+        """Holds u; returns B'u."""
 
-    def step(self, x: Vector, u: Vector) -> tuple[Vector, Vector]:
-        """p = B x - u, and B'p."""
+    def step(self, x: Vector, factor: float) -> tuple[float, Vector]:
+        """Holds B x - factor u in place of u; returns its squared norm, and B' times it."""
+
+    def along(self, x: Vector, factor: float) -> Vector:
+        """B x - factor u."""
 
 
 Apply = Callable[[Vector, Vector], None]
@@ -45,15 +48,61 @@ class TopEigenvalue:
     coefficients: Vector  #: of the Ritz vector in the Lanczos basis
 
 
-def top_eigenvalue(apply: Apply | Factored, start: Vector, *, tol: float) -> TopEigenvalue:
+class GolubKahan:
+    """The recurrence of B B' = (U L)(U L)', by the rows of the lower bidiagonal L: d along its diagonal, e beside it (Golub
+    and Kahan 1965). A vector of U is made orthogonal to the last before it is multiplied by B', so that both sequences of vectors
+    stay those of B. Those of U are held by the operator, one at a time, and those beside them, x, are kept here if a Ritz vector
+    will be asked for.
+    """
+
+    def __init__(self, factored: Factored, keep: bool = True) -> None:
+        self._factored, self._keep = factored, keep
+        self._known: list[tuple[float, float, Vector]] = []  # d, e and x of each step
+
+    def steps(self, start: Vector) -> Iterator[tuple[float, float, None]]:
+        """Alpha and beta of each step; the next basis vector stays where it is."""
+        self._known = []
+        e, held, x = 0.0, 1.0, self._factored.begin(start / np.linalg.norm(start))
+        while True:
+            d = float(np.linalg.norm(x))
+            x = x / (d or 1.0)
+            if self._keep:
+                self._known.append((d, e, x))
+            square, product = self._factored.step(x, d / held)  # what is held has this norm
+            held = sqrt(square)
+            yield d * d + e * e, d * held, None
+            if d * held == 0.0:
+                return
+            e, x = held, product / held - held * x
+
+    def ritz_vector(self, top: TopEigenvalue, beside: Callable[[Vector], Vector]) -> Vector:
+        """As the function of this name. After k steps B B'Uc = theta Uc + d_k c_k p for the Ritz vector Uc, where p is what is
+        held, and B'U is known: so the steps need not be made again.
+        """
+        c, image = top.coefficients, np.zeros_like(self._known[0][2])
+        for k, (d, e, x) in enumerate(self._known):
+            daxpy(x, image, a=d * c[k])
+            if k:
+                daxpy(self._known[k - 1][2], image, a=e * c[k])
+        first, _, x = self._known[0]
+        out = beside(self._factored.along(first * x, 0.0))
+        daxpy(self._factored.along(image, self._known[-1][0] * float(c[-1])), out, a=1.0 / top.value)
+        return out
+
+
+Operator = Apply | GolubKahan
+
+
+def top_eigenvalue(apply: Operator, start: Vector, *, tol: float) -> TopEigenvalue:
     """Until the relative residual is at most `tol`, or `MAX_PRODUCTS` are spent: the caller reads the residual."""
     return _top(apply, start, tol, MAX_PRODUCTS)
 
 
-def _top(apply: Apply | Factored, start: Vector, tol: float, most: int) -> TopEigenvalue:
+def _top(apply: Operator, start: Vector, tol: float, most: int) -> TopEigenvalue:
     alphas: list[float] = []
     betas: list[float] = []
-    for k, (alpha, beta, _) in enumerate(_recurrence(apply, start), 1):
+    steps = apply.steps(start) if isinstance(apply, GolubKahan) else _recurrence(apply, start)
+    for k, (alpha, beta, _) in enumerate(steps, 1):
         alphas.append(alpha)
         betas.append(beta)
         if looks_at(k) or beta == 0.0 or k == most:
@@ -68,10 +117,12 @@ def looks_at(k: int) -> bool:
     return k <= 16 or k % 4 == 0
 
 
-def ritz_vector(apply: Apply | Factored, start: Vector, top: TopEigenvalue, beside: Callable[[Vector], Vector]) -> Vector:
-    """The unit vector that belongs to `top`, added to what `beside` makes of the product with the unit start. The recurrence is run
-    again rather than its basis kept in memory; its first step has that product.
+def ritz_vector(apply: Operator, start: Vector, top: TopEigenvalue, beside: Callable[[Vector], Vector]) -> Vector:
+    """The unit vector that belongs to `top`, which was found from this start, added to what `beside` makes of the product with the
+    unit start. The recurrence is run again rather than its basis kept in memory; its first step has that product.
     """
+    if isinstance(apply, GolubKahan):
+        return apply.ritz_vector(top, beside)
     start /= np.linalg.norm(start)
     steps = _recurrence(apply, start)
     alpha, beta, following = next(steps)
@@ -101,7 +152,7 @@ def leading(apply: Apply, start: Vector, *, tol: float, steps: int, count: int) 
     return vectors[:, -count:].T @ known, k
 
 
-def upper_bound(apply: Apply | Factored, start: Vector, *, slack: float, failure_probability: float) -> TopEigenvalue:
+def upper_bound(apply: Operator, start: Vector, *, slack: float, failure_probability: float) -> TopEigenvalue:
     """theta / (1 - slack): at least the norm, except with the given probability over a standard normal `start`."""
     steps = steps_for_bound(start.size, slack, failure_probability)
     top = _top(apply, start, -1.0, steps)  # all of them, whatever the residual
@@ -113,11 +164,8 @@ def steps_for_bound(n: int, slack: float, failure_probability: float) -> int:
     return ceil((log(1.648 * sqrt(n) / failure_probability) / sqrt(slack) + 1.0) / 2.0)
 
 
-def _recurrence(apply: Apply | Factored, start: Vector) -> Iterator[tuple[float, float, Vector]]:
+def _recurrence(apply: Apply, start: Vector) -> Iterator[tuple[float, float, Vector]]:
     """Alpha and beta of each step, and the next basis vector, which is overwritten two steps later. Ends when the space does."""
-    if not callable(apply):
-        yield from _bidiagonal(apply, start)
-        return
     v, previous, w = start, np.zeros_like(start), np.empty_like(start)
     v /= np.linalg.norm(v)
     beta = 0.0
@@ -128,24 +176,6 @@ def _recurrence(apply: Apply | Factored, start: Vector) -> Iterator[tuple[float,
         if beta == 0.0:
             return
         previous, v, w = v, w, previous
-
-
-def _bidiagonal(factored: Factored, u: Vector) -> Iterator[tuple[float, float, Vector]]:
-    """The same of B B' = (U L)(U L)', by the rows of the lower bidiagonal L: d along its diagonal, e beside it (Golub and Kahan
-    1965). p is made orthogonal to the last u before it is multiplied by B', so that both sequences of vectors stay those of B.
-    """
-    u /= np.linalg.norm(u)
-    e, x = 0.0, factored.transposed(u)
-    while True:
-        d = float(np.linalg.norm(x))
-        x /= d or 1.0
-        p, product = factored.step(x, d * u)
-        beside = float(np.linalg.norm(p))
-        p /= beside or 1.0
-        yield d * d + e * e, d * beside, p
-        if d * beside == 0.0:
-            return
-        u, x, e = p, product / beside - beside * x, beside
 
 
 def ritz(alphas: list[float], betas: list[float]) -> TopEigenvalue:

@@ -74,8 +74,10 @@ class Shared:
 
     def _look(self, g: Vector) -> None:
         n = self.problem.n
-        whole, norms = self.rows.arrange(np.arange(n), n), self.squared_norms
-        apply: Any = whole if hasattr(whole, "step") else whole.ordered  # both factors in one pass, where rows are multiplied so
+        whole: Any = self.rows.arrange(np.arange(n), n)
+        norms = self.squared_norms
+        factored = hasattr(whole, "step")  # both factors in one pass, where rows are multiplied so
+        apply = lanczos.GolubKahan(whole, keep=self.share is None) if factored else whole.ordered
         if self.share is not None:
             top = lanczos.upper_bound(apply, g, slack=self.tol, failure_probability=self.share)
         else:
