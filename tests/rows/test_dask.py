@@ -207,16 +207,16 @@ def test_passes_of_all_partitions_raise_the_dual_objective_together(client, inte
             those.sdca_epoch(visit, y, w, squares, step, x, DualState(dual, gains))
             assert (gains[visit] > 0.0).all()
             np.testing.assert_allclose(x, -pull * rows.transposed(w * dual), rtol=1e-8, atol=1e-8 * np.abs(x).max())
-            yield dual.copy()
+            yield dual.copy(), gains.copy()
 
     def placed(count):
         bounds = np.arange(count + 1) * N // count
         parts = [client.submit(dask_rows._read, rows.reader(low, high), pure=False) for low, high in pairwise(bounds)]
         return dask_rows.DaskRows(calls.Held(client, parts), bounds, D).with_intercept(intercept)
 
-    reached = [dual_objective(dual) for dual in passes(placed(6))]
+    reached = [dual_objective(dual) for dual, _ in passes(placed(6))]
     assert (np.diff([dual_objective(np.zeros(N)), *reached]) > 0.0).all()
-    for ours, theirs in zip(passes(placed(1)), passes(rows), strict=True):
+    for ours, theirs in zip(passes(placed(1)), passes(rows), strict=True):  # and what rows gained in passes before
         np.testing.assert_allclose(ours, theirs, rtol=EXACT, atol=1e-12)
 
 
@@ -252,7 +252,7 @@ def test_products_are_few_calls_and_no_tasks(client, labelled, monkeypatch):
     assert count(lambda: whole.begin(u)) == 1 + 1 + 1  # the rows with their scale, the vector that is held there, and a product
     assert count(lambda: whole.step(np.ones(12), 0.5)) == 1
     step, signs, moved = DualStep(rs.Problem(X, y).loss, 0.1, 0.0), np.sign(y - 0.5), []
-    for labels, expected in ((signs, 2), (signs, 1), (-signs, 2)):  # labels, weights and squares go there once
+    for labels, expected in ((signs, 2), (signs.copy(), 1), (-signs, 2)):  # labels, weights and squares go there once
 
         def one_pass(labels=labels):
             moved.append(np.zeros(12))
@@ -419,28 +419,29 @@ def test_a_worker_that_is_killed_costs_time_and_no_result(client, labelled, monk
 
 
 @pytest.mark.parametrize("replayed", [64, 2])
-def test_a_worker_that_is_killed_loses_no_step_of_a_recurrence(client, labelled, replayed, monkeypatch):
+def test_a_worker_that_is_killed_loses_no_step_of_a_recurrence(client, replayed, monkeypatch):
     """Its n-vector lies on the workers, and is made again of the steps since it was sent there last."""
     monkeypatch.setattr(dask_rows, "_REPLAYED", replayed)
-    rows, scale, start = as_rows(labelled[0]), np.random.default_rng(3).random(600) + 0.5, np.ones(600)
+    rng = np.random.default_rng(3)
+    rows, scale, start = as_rows(sp.csr_array(rng.standard_normal((600, 40)))), rng.random(600) + 0.5, rng.standard_normal(600)
     whole = rows.on_dask()._weighted(scale, 0.0).arrange(np.arange(600), 600)
     pids, steps, step = client.run(os.getpid), [], dask_rows.WholeDask.step
 
     def killed(*arguments):
         steps.append(arguments)
         if len(steps) == 4:
-            os.kill(pids[min(pids)], signal.SIGKILL)
+            os.kill(pids[whole._rows._held._places()[0]], signal.SIGKILL)
         return step(*arguments)
 
     monkeypatch.setattr(dask_rows.WholeDask, "step", killed)
     found = []
     for apply in (lanczos.GolubKahan(whole), rows._weighted(scale, 0.0).arrange(np.arange(600), 600).ordered):
-        top = lanczos.top_eigenvalue(apply, start.copy(), tol=1e-8)
+        top = lanczos.top_eigenvalue(apply, start.copy(), tol=1e-4)
         found.append((top.value, lanczos.ritz_vector(apply, start.copy(), top, lambda image: image)))
-    assert len(steps) > 5
+    assert len(steps) > 8
     (ours, our_vector), (theirs, their_vector) = found
     assert ours == pytest.approx(theirs, rel=1e-12)
-    np.testing.assert_allclose(our_vector, their_vector, rtol=EXACT)
+    np.testing.assert_allclose(our_vector, their_vector, atol=1e-11 * np.abs(their_vector).max())
     client.wait_for_workers(2, timeout=60)
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import tempfile
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 import reshuffle as rs
 from reshuffle.losses import get_loss
 from reshuffle.losses.base import compiled
-from reshuffle.rows import DualState, DualStep, Rows, Step, as_rows, base, in_memory, memory
+from reshuffle.rows import DualState, DualStep, Rows, Step, as_rows, base, in_memory, kernels, memory
 from reshuffle.rows.blocks import Held, Kind
 from reshuffle.rows.centred import CentredRows
 from reshuffle.rows.disk import DiskRows
@@ -326,6 +327,17 @@ def test_both_products_of_a_step_in_one_pass(kind, intercept):
     p, product = B @ x - u, B.T @ (B @ x - u)
     np.testing.assert_allclose(rows.gram_step(scale, x, u), product, rtol=1e-12, atol=1e-12 * np.abs(product).max())
     np.testing.assert_allclose(u, p, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_rows_are_split_by_their_holders_in_the_order_of_their_visits(kind):
+    edges, visit = np.array([0, 4, 4, 9, N]), np.random.default_rng(0).permutation(N)[: N - 3].astype(kind)
+    rows, ends = np.empty_like(visit), np.zeros(5, dtype=np.int64)
+    kernels.split(visit, np.repeat(np.arange(4, dtype=np.uint8), np.diff(edges)), edges, ends, rows)
+    assert (ends[0], ends[-1]) == (0, visit.size)
+    for k, (low, high) in enumerate(pairwise(edges)):
+        expected = [row - low for row in visit if low <= row < high]
+        assert rows[ends[k] : ends[k + 1]].tolist() == expected
 
 
 @pytest.mark.parametrize("kind", ["bytes", "single", "double", "dense", "centred"])

@@ -35,6 +35,7 @@ from distributed import Client, LocalCluster
 from numpy.typing import NDArray
 
 from reshuffle.blas import one_thread
+from reshuffle.rows import kernels
 from reshuffle.rows.base import DualState, DualStep, Integers, Positions, Rows
 from reshuffle.rows.calls import Exchange, Held, gathered
 from reshuffle.rows.memory import ArrangedMemory, MemoryRows, unchecked
@@ -232,8 +233,18 @@ class DaskRows(Rows):
 
     # --- sums and products
 
+    @cached_property
+    def _holders(self) -> Integers:
+        """The partition of every row."""
+        count = len(self._held)
+        return np.repeat(np.arange(count, dtype=np.min_scalar_type(count)), np.diff(self.edges))
+
+    @cached_property
+    def _squares(self) -> Vector:
+        return np.concatenate(self._held.ask(_own_answer, False, "squared_norms")[0])
+
     def squared_norms(self) -> Vector:
-        return np.concatenate(self._asked("squared_norms"))
+        return self._squares + float(self.intercept)
 
     def row_lengths(self) -> Vector:
         return np.concatenate(self._asked("row_lengths"))
@@ -279,15 +290,17 @@ class DaskRows(Rows):
     ) -> None:
         """Each partition visits its own of them, from the same x, as if the others moved it as far as it does (`_Visited`)."""
         count, slices = len(self._held), [slice(low, high) for low, high in pairwise(self.edges)]
-        given = labels, weights, squares, self.intercept
-        if any(one is not before for one, before in zip(given, self._samples[:-1], strict=True)):  # many passes share them
-            samples = [(labels[place], weights[place], squares[place]) for place in slices]
+        given: tuple[Any, ...] = labels, weights, squares, self.intercept
+        if not all(one is before or np.array_equal(one, before) for one, before in zip(given, self._samples, strict=False)):
+            samples = [(labels[place], weights[place], squares[place]) for place in slices]  # many passes share them
             self._samples = *given, self._held.keep(_Visited, self.intercept, each=samples)
-        part = np.repeat(np.arange(count, dtype=np.min_scalar_type(count)), np.diff(self.edges))[visit]
-        rows = visit[np.argsort(part, kind="stable")]  # of so few numbers, in linear time
-        ends = np.append(0, np.cumsum(np.bincount(part, minlength=count)))
-        own = [rows[low:high] - int(first) for (low, high), first in zip(pairwise(ends), self.edges, strict=False)]
-        each = [(some, state.dual[place], state.gains[place]) for some, place in zip(own, slices, strict=True)]
+        rows, ends = np.empty_like(visit), np.zeros(count + 1, dtype=np.int64)
+        kernels.split(visit, self._holders, self.edges, ends, rows)
+        gains = [part if part.any() else None for part in self._slices(state.gains)]  # of a pass that begins, there are none
+        each = [
+            (rows[low:high], state.dual[place], some)
+            for (low, high), place, some in zip(pairwise(ends), slices, gains, strict=True)
+        ]
         found, moved = self._samples[-1].ask(_visited, step, count, x, each=each)
         for place, here in zip(slices, found, strict=True):
             state.dual[place], state.gains[place] = here
@@ -530,8 +543,10 @@ def _curved(rows: MemoryRows, intercept: bool, x: Vector, curvatures: Vector, ch
     return _method(rows, intercept, "curved_product", curvatures, x, chosen)  # type: ignore[no-any-return]
 
 
-def _visited(own: _Visited, step: DualStep, K: int, x: Vector, visit: Integers, *state: Vector) -> tuple[DualState, Vector]:
-    return own.visited(step, K, x, visit, DualState(*map(_own, state)))
+def _visited(
+    own: _Visited, step: DualStep, K: int, x: Vector, visit: Integers, dual: Vector, gains: Vector | None
+) -> tuple[DualState, Vector]:
+    return own.visited(step, K, x, visit, DualState(_own(dual), np.zeros(dual.size) if gains is None else _own(gains)))
 
 
 def _read(reader: Callable[[], MemoryRows]) -> MemoryRows:
