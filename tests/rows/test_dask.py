@@ -249,7 +249,7 @@ def test_products_are_few_calls_and_no_tasks(client, labelled, monkeypatch):
     assert count(lambda: arranged.ordered(u, np.empty(n))) == 2 + 2  # an exchange, the rows with their scale, and the product
     assert count(lambda: arranged.ordered(u, np.empty(n))) == 2
     whole = rows._weighted(u, 0.0).arrange(np.arange(n), n)
-    assert count(lambda: whole.begin(u)) == 1 + 1 + 1  # the rows with their scale, the vector that is held there, and a product
+    assert count(lambda: whole.begin(u)) == 1 + 1  # the rows with their scale and what is held beside them, and a product
     assert count(lambda: whole.step(np.ones(12), 0.5)) == 1
     step, signs, moved = DualStep(rs.Problem(X, y).loss, 0.1, 0.0), np.sign(y - 0.5), []
     for labels, expected in ((signs, 2), (signs.copy(), 1), (-signs, 2)):  # labels, weights and squares go there once

@@ -84,11 +84,11 @@ class Factors:
         return self.B.T @ u
 
     def step(self, x, factor):
-        self.u = self.along(x, factor)
+        (self.u,) = self.along((x, factor))
         return self.u @ self.u, self.B.T @ self.u
 
-    def along(self, x, factor):
-        return self.B @ x - factor * self.u
+    def along(self, *several):
+        return [self.B @ x - factor * self.u for x, factor in several]
 
 
 @pytest.mark.parametrize("rank", [1, 3, 60])

@@ -343,11 +343,11 @@ class WeightedDask:
         memory = sum(worker["memory_limit"] or np.inf for worker in info.values())
         return int(max(1.0, min(_SHARE * memory // max(float(self.rows._facts[:, 2].sum()), 1.0), 1000.0)))
 
-    def arrange(self, order: Integers, batch_size: int) -> "ArrangedDask":
+    def arrange(self, order: Integers, batch_size: int) -> "ArrangedDask | WholeDask":
         n, count = self.rows.n, len(self.rows._held)
         batches = -(-n // batch_size)
         if batches == 1:
-            return WholeDask(self.rows, self.scale, order, batch_size)
+            return WholeDask(self.rows, self.scale, order)
         if batches >= count:
             bounds = np.minimum(batch_size * (np.arange(count + 1) * batches // count), n)
         else:  # torn apart, or a few workers would have to hold all rows
@@ -383,30 +383,42 @@ class ArrangedDask:
         _put(places, self._pieces.ask(_batched, each=each, chosen=live)[0], out)
 
 
-class WholeDask(ArrangedDask):
-    """All rows as one batch, which has no order: B B', of which B has the rows scale_i a_i. The n-vectors of its recurrence stay on
-    the workers: d-vectors alone come and go, and of these the client makes them again where a worker is lost.
+class WholeDask:
+    """All rows as one batch, which has no order, where they lie: B B', of which B has the rows scale_i a_i. The n-vectors of its
+    recurrence stay on the workers: d-vectors alone come and go, and of these the client makes them again where a worker is lost.
     """
 
     _left: Held
 
+    def __init__(self, rows: DaskRows, scale: Vector, visit: Integers) -> None:
+        self.visit, self._rows, self._scale = visit, rows, scale
+
     def ordered(self, v: Vector, out: Vector) -> None:
-        out[:] = self.along(self.begin(v), 0.0)
+        (out[:],) = self.along((self.begin(v), 0.0))
+
+    def batched(self, members: Integers, starts: Integers, v: Vector, out: Vector) -> None:
+        laid_out = np.empty(v.size)
+        laid_out[members] = v
+        (product,) = self.along((self.begin(laid_out), 0.0))
+        out[:] = product[members]
 
     def begin(self, u: Vector) -> Vector:
-        self._left = self._pieces.keep(_Left, each=[(part,) for part in self._rows._slices(u)])
+        self._hold(self._rows._slices(u))
         return self._left.ask(_image)[1]  # type: ignore[no-any-return]
+
+    def _hold(self, parts: list[Vector]) -> None:
+        each = zip(self._rows._slices(self._scale), parts, strict=True)
+        self._left = self._rows._held.keep(_Left, self._rows.intercept, each=list(each))
 
     def step(self, x: Vector, factor: float) -> tuple[float, Vector]:
         """In one pass over the rows."""
         if len(self._left.changes) == _REPLAYED:
-            u = self._left.ask(_itself)[0]
-            self._left = self._pieces.keep(_Left, each=[(part,) for part in u])
+            self._hold(self._left.ask(_itself)[0])
         found: Vector = self._left.change(_stepped, x, factor)[1]
         return float(found[-1]), found[:-1]
 
-    def along(self, x: Vector, factor: float) -> Vector:
-        return np.concatenate(self._left.ask(_along_left, x, factor)[0])
+    def along(self, *several: tuple[Vector, float]) -> list[Vector]:
+        return [np.concatenate(parts) for parts in zip(*self._left.ask(_along_left, several)[0], strict=True)]
 
 
 # --- what workers do
@@ -441,8 +453,8 @@ class _Piece:
 class _Left:
     """Rows with their scale, and a number for each: an n-vector u of the recurrence for |B|^2."""
 
-    def __init__(self, piece: _Piece, u: Vector) -> None:
-        self.rows, self.scale, self.u = piece.rows, piece.scale, u.copy()
+    def __init__(self, rows: MemoryRows, intercept: bool, scale: Vector, u: Vector) -> None:
+        self.rows, self.scale, self.u = rows.with_intercept(intercept), _own(scale), u.copy()
 
     def image(self) -> Vector:
         """B'u."""
@@ -518,8 +530,8 @@ def _itself(left: _Left) -> tuple[Vector, None]:
     return left.u, None
 
 
-def _along_left(left: _Left, x: Vector, factor: float) -> tuple[Vector, None]:
-    return left.along(_own(x), factor), None
+def _along_left(left: _Left, several: tuple[tuple[Vector, float], ...]) -> tuple[list[Vector], None]:
+    return [left.along(_own(x), factor) for x, factor in several], None
 
 
 def _batched(piece: _Piece, members: Positions, starts: Positions, v: Vector) -> tuple[Vector, None]:

@@ -30,8 +30,8 @@ class Factored(Protocol):
     def step(self, x: Vector, factor: float) -> tuple[float, Vector]:
         """Holds B x - factor u in place of u; returns its squared norm, and B' times it."""
 
-    def along(self, x: Vector, factor: float) -> Vector:
-        """B x - factor u."""
+    def along(self, *several: tuple[Vector, float]) -> list[Vector]:
+        """B x - factor u, for each x and factor."""
 
 
 Apply = Callable[[Vector, Vector], None]
@@ -85,8 +85,9 @@ class GolubKahan:
             if k:
                 daxpy(self._known[k - 1][2], image, a=e * c[k])
         first, _, x = self._known[0]
-        out = beside(self._factored.along(first * x, 0.0))
-        daxpy(self._factored.along(image, self._known[-1][0] * float(c[-1])), out, a=1.0 / top.value)
+        product, vector = self._factored.along((first * x, 0.0), (image, self._known[-1][0] * float(c[-1])))
+        out = beside(product)
+        daxpy(vector, out, a=1.0 / top.value)
         return out
 
 
