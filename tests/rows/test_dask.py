@@ -481,6 +481,14 @@ def test_a_worker_that_dies_while_rows_are_exchanged_costs_no_row(client, tmp_pa
     client.wait_for_workers(2, timeout=60)
 
 
+def test_workers_lend_to_each_other_where_half_of_the_rows_are_on_their_host():
+    first, second, third, other = "tcp://10.0.0.1:1", "tcp://10.0.0.1:2", "tcp://10.0.0.1:3", "tcp://10.0.0.2:1"
+    assert calls._lenders(first, [first, second, second, third]) == {second, third}
+    assert calls._lenders(first, [other, second, other, first]) == {second}
+    assert calls._lenders(other, [other, second, other, first]) == set()  # which holds half of them alone
+    assert calls._lenders(first, [other, second, other, first, other]) == set()
+
+
 @pytest.mark.parametrize("what", ["none", "gone", "another host"])
 def test_rows_that_cannot_be_borrowed_are_sent(client, what, tmp_path, monkeypatch):
     """Where there is no loan, where its owner cannot be seen, and between hosts, which ask for none."""

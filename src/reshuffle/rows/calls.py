@@ -135,13 +135,13 @@ async def _fetch(
     of it, so that nothing is copied before it is joined; or what another host has packed, and None.
     """
     wanted, places = await worker.loop.run_in_executor(worker.executors["default"], exchange.wanted, held, *arguments)
-    here = get_address_host(worker.address)
+    lenders = _lenders(worker.address, [source.node.address for source in sources])
 
     async def piece(source: _Message, some: Any) -> tuple[Any, Any]:
         at = source.node.address
         if at == worker.address:
             return _result(worker, source), some
-        if get_address_host(at) == here:
+        if at in lenders:
             (loan,), _ = await _one(worker.rpc(at), replace(source, function=exchange.lent))
             with suppress(OSError):
                 if loan is not None:
@@ -151,6 +151,15 @@ async def _fetch(
 
     pieces = await asyncio.gather(*map(piece, sources, wanted))
     return await _keep(worker, store, held, token, exchange.joined, pieces, places)
+
+
+def _lenders(own: str, addresses: list[str]) -> set[str]:
+    """The other workers of a host, if half of all results lie there. Of fewer, copies for all to read take more memory than the
+    messages that they spare.
+    """
+    hosts = [get_address_host(address) for address in addresses]
+    near = {address for address, host in zip(addresses, hosts, strict=True) if host == get_address_host(own)}
+    return near - {own} if 2 * sum(address in near for address in addresses) >= len(addresses) else set()
 
 
 async def _dropped(worker: Any, store: Any, held: Any, token: str) -> tuple[None, None]:
