@@ -296,11 +296,8 @@ class DaskRows(Rows):
             self._samples = *given, self._held.keep(_Visited, self.intercept, each=samples)
         rows, ends = np.empty_like(visit), np.zeros(count + 1, dtype=np.int64)
         kernels.split(visit, self._holders, self.edges, ends, rows)
-        gains = [part if part.any() else None for part in self._slices(state.gains)]  # of a pass that begins, there are none
-        each = [
-            (rows[low:high], state.dual[place], some)
-            for (low, high), place, some in zip(pairwise(ends), slices, gains, strict=True)
-        ]
+        held = [[part if part.any() else None for part in self._slices(values)] for values in state]  # at first, there is nothing
+        each = [(rows[low:high], *both) for (low, high), *both in zip(pairwise(ends), *held, strict=True)]
         found, moved = self._samples[-1].ask(_visited, step, count, x, each=each)
         for place, here in zip(slices, found, strict=True):
             state.dual[place], state.gains[place] = here
@@ -555,10 +552,8 @@ def _curved(rows: MemoryRows, intercept: bool, x: Vector, curvatures: Vector, ch
     return _method(rows, intercept, "curved_product", curvatures, x, chosen)  # type: ignore[no-any-return]
 
 
-def _visited(
-    own: _Visited, step: DualStep, K: int, x: Vector, visit: Integers, dual: Vector, gains: Vector | None
-) -> tuple[DualState, Vector]:
-    return own.visited(step, K, x, visit, DualState(_own(dual), np.zeros(dual.size) if gains is None else _own(gains)))
+def _visited(own: _Visited, step: DualStep, K: int, x: Vector, visit: Integers, *state: Vector | None) -> tuple[DualState, Vector]:
+    return own.visited(step, K, x, visit, DualState(*(np.zeros(own.rows.n) if part is None else _own(part) for part in state)))
 
 
 def _read(reader: Callable[[], MemoryRows]) -> MemoryRows:
