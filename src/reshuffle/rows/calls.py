@@ -47,6 +47,7 @@ class _Node:
     address: str
     key: Any  #: of a task
     own: tuple[Any, ...]  #: arguments
+    made_of: tuple[Any, ...] = ()  #: arguments of the function that makes what is kept
     below: list["_Node"] = field(default_factory=list)
 
 
@@ -58,6 +59,9 @@ class _Message:
     token: str | None = None  #: of what is kept beside the result; None asks for the result itself
     keep: bool = False  #: the sums of those below, for what comes down next
     before: Any = None  #: the sum of what stands before this node, of a scan on its way down
+    make: tuple[str | None, Any, tuple[Any, ...]] | None = (
+        None  #: what is kept, first: the token of its origin, function, arguments
+    )
 
 
 class Exchange(NamedTuple):
@@ -94,7 +98,12 @@ _kept: "weakref.WeakKeyDictionary[Any, dict[str, Any]]" = weakref.WeakKeyDiction
 
 async def _answered(worker: Any, message: _Message) -> tuple[list[Any], Any]:
     """The answers of a node and of all below it, in their order, and the sum of their shares."""
-    node, held = message.node, _result(worker, message)
+    node = message.node
+    if message.make is not None:
+        token, function, given = message.make
+        origin = _result(worker, replace(message, token=token))
+        await _keep(worker, _kept[worker.data[node.key]], origin, message.token, function, *given, *node.made_of)
+    held = _result(worker, message)
     store, arguments, before = _kept[worker.data[node.key]], (*message.given, *node.own), None
     if message.before is not None:
         arguments, before = (*arguments, message.before), list(accumulate(held.shares, initial=message.before))[1:]
@@ -123,7 +132,7 @@ def _result(worker: Any, message: _Message) -> Any:
     return store[message.token]
 
 
-async def _keep(worker: Any, store: Any, held: Any, token: str, function: Callable[..., Any], *arguments: Any) -> tuple[None, None]:
+async def _keep(worker: Any, store: Any, held: Any, token: Any, function: Callable[..., Any], *arguments: Any) -> tuple[None, None]:
     store[token] = await worker.loop.run_in_executor(worker.executors["default"], function, held, *arguments)
     return None, None
 
@@ -192,6 +201,10 @@ def _tree(nodes: list[_Node]) -> list[_Node]:
     return nodes
 
 
+def _nothing(held: Any) -> tuple[None, None]:
+    return None, None
+
+
 def summed(arrays: Iterable[Any]) -> Any:
     """None where there is nothing to sum."""
     first, *others = [array for array in arrays if array is not None] or [None]
@@ -206,6 +219,7 @@ class Held:
         self._root: Held = self if origin is None else origin._root
         self._addresses: list[str] | None = None
         self._made: list[str] | None = None  # the addresses at which it is kept
+        self._recipe: tuple[Any, Any] | None = None  # how a call makes it, and the own arguments of each for that
         self.changes: list[tuple[Answers, tuple[Any, ...]]] = []
         self.token = None if origin is None else uuid4().hex
         if self.token is not None:
@@ -220,6 +234,8 @@ class Held:
         """
 
         async def once(rpc: Callable[[str], Any], addresses: list[str]) -> tuple[list[Any], Any]:
+            if chosen is not None:
+                await self._ready(rpc, addresses)
             found = await self._called(rpc, addresses, function, given, each, chosen)
             return list(chain.from_iterable(answers for answers, _ in found)), summed(share for _, share in found)
 
@@ -239,12 +255,10 @@ class Held:
         return self._repeated(twice)  # type: ignore[no-any-return]
 
     def keep(self, function: Callable[..., Any], *given: Any, each: Any) -> "Held":
-        """What function(result, *given, *own) makes of each, kept beside it."""
-
-        async def make(rpc: Callable[[str], Any], addresses: list[str], token: str) -> None:
-            await self._called(rpc, addresses, _keep, (token, function, *given), each)
-
-        return Held(self.client, self.futures, self, make)
+        """What function(result, *given, *own) makes of each, kept beside it. It is made by the first call that asks for it."""
+        kept = Held(self.client, self.futures, self)
+        kept._recipe = (self.token, function, given), each
+        return kept
 
     def change(self, function: Answers, *given: Any) -> tuple[list[Any], Any]:
         """Asks with a function that changes what is kept. Wherever that is made again, all changes are."""
@@ -275,8 +289,14 @@ class Held:
     ) -> list[Any]:
         numbers = range(len(self)) if chosen is None else chosen
         owns = [()] * len(numbers) if each is None else each
-        nodes = _tree([_Node(addresses[k], self.futures[k].key, tuple(own)) for k, own in zip(numbers, owns, strict=True)])
-        return await _asked(rpc, _Message(function, given, nodes[0], self.token, keep), nodes, before)
+        make, made_of = None, [()] * len(self)
+        if self._recipe is not None and self._made is not addresses:
+            make, made_of = self._recipe
+        listed = zip(numbers, owns, strict=True)
+        nodes = _tree([_Node(addresses[k], self.futures[k].key, tuple(own), tuple(made_of[k])) for k, own in listed])
+        found = await _asked(rpc, _Message(function, given, nodes[0], self.token, keep, make=make), nodes, before)
+        self._made = addresses
+        return found
 
     def _repeated(self, work: Callable[..., Any]) -> Any:
         """Until no worker is lost on the way."""
@@ -292,7 +312,10 @@ class Held:
         """Looks now and then whether the results are still where they were: to connect to a worker that is gone takes longer."""
 
         async def made_and_done() -> Any:
-            await self._ready(rpc, addresses)
+            if self._recipe is None or self.changes:
+                await self._ready(rpc, addresses)
+            elif self.origin is not None:
+                await self.origin._ready(rpc, addresses)
             return await work(rpc, addresses)
 
         task = asyncio.ensure_future(made_and_done())
@@ -307,7 +330,10 @@ class Held:
         """Makes what is to be kept, unless it is there. Every loss has new addresses, which are another list."""
         if self.origin is not None and self._made is not addresses:
             await self.origin._ready(rpc, addresses)
-            await self._make(rpc, addresses, self.token)
+            if self._recipe is None:
+                await self._make(rpc, addresses, self.token)
+            elif not self.changes:
+                await self._called(rpc, addresses, _nothing, ())
             for function, given in self.changes:
                 await self._called(rpc, addresses, function, given)
             self._made = addresses
