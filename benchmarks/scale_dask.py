@@ -57,7 +57,7 @@ def datasets(folder: Path) -> dict[str, Any]:
 
 
 def workers(count: int) -> Any:
-    return LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs=50)
+    return LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=":0", silence_logs=50)
 
 
 def best(work: Callable[[], Any], repeats: int) -> float:

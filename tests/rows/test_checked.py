@@ -8,7 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).parents[2]
 OUTSIDE = """
 import numpy as np
-from reshuffle.rows import in_memory
+from reshuffle.rows import in_memory, kernels
 for rows, x in ((None, np.ones(2)), (np.array([5]), np.ones(3))):
     try:
         in_memory(np.ones((4, 3))).margins(x, rows)
@@ -19,7 +19,7 @@ EVERY_KERNEL = """
 import numpy as np, scipy.sparse as sp
 import reshuffle as rs
 from reshuffle.orders import balanced, discrepancy
-from reshuffle.rows import in_memory
+from reshuffle.rows import in_memory, kernels
 X, y = np.random.default_rng(0).standard_normal((60, 5)), np.arange(60) % 2
 for A in (X, sp.csr_array(X)):
     p = rs.Problem(A, y, alpha=0.01, fit_intercept=True)
@@ -31,7 +31,8 @@ for A in (X, sp.csr_array(X)):
     rs.theory.measure(p)
     rows = in_memory(A)
     rows.gram_step(np.ones(60), np.ones(5), np.ones(60))
-    rows.joined([rows.packed(np.arange(20)), np.arange(20, 60)], [np.arange(40, 60), np.arange(40)])
+    kernels.split(np.arange(50), np.repeat(np.arange(2), 30), np.array([0, 30, 60]), np.zeros(3, int), np.empty(50, int))
+    rows.joined([(rows.packed(np.arange(20)), np.arange(20)), (rows, np.arange(20, 60))], [np.arange(40, 60), np.arange(40)])
 print("done")
 """
 

@@ -1,5 +1,6 @@
 """Rows on a Dask cluster, here two processes of this machine, give the numbers of rows in memory, whatever happens to workers."""
 
+import dataclasses
 import json
 import os
 import pickle
@@ -19,6 +20,7 @@ from reshuffle import cli
 from reshuffle.rows import DualState, DualStep, as_rows
 from reshuffle.rows.centred import CentredRows
 from reshuffle.solver.certified import solve
+from reshuffle.spectral import lanczos
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'reshuffle[dask]'")
 import dask.array as da  # noqa: E402
@@ -57,7 +59,7 @@ def client():
 
 def started():
     """Two worker processes, which a machine that is busy with much else may not start in the time that Dask gives them."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
     try:
         return distributed.LocalCluster(**options)
     except RuntimeError:
@@ -205,16 +207,16 @@ def test_passes_of_all_partitions_raise_the_dual_objective_together(client, inte
             those.sdca_epoch(visit, y, w, squares, step, x, DualState(dual, gains))
             assert (gains[visit] > 0.0).all()
             np.testing.assert_allclose(x, -pull * rows.transposed(w * dual), rtol=1e-8, atol=1e-8 * np.abs(x).max())
-            yield dual.copy()
+            yield dual.copy(), gains.copy()
 
     def placed(count):
         bounds = np.arange(count + 1) * N // count
         parts = [client.submit(dask_rows._read, rows.reader(low, high), pure=False) for low, high in pairwise(bounds)]
         return dask_rows.DaskRows(calls.Held(client, parts), bounds, D).with_intercept(intercept)
 
-    reached = [dual_objective(dual) for dual in passes(placed(6))]
+    reached = [dual_objective(dual) for dual, _ in passes(placed(6))]
     assert (np.diff([dual_objective(np.zeros(N)), *reached]) > 0.0).all()
-    for ours, theirs in zip(passes(placed(1)), passes(rows), strict=True):
+    for ours, theirs in zip(passes(placed(1)), passes(rows), strict=True):  # and what rows gained in passes before
         np.testing.assert_allclose(ours, theirs, rtol=EXACT, atol=1e-12)
 
 
@@ -244,20 +246,23 @@ def test_products_are_few_calls_and_no_tasks(client, labelled, monkeypatch):
     assert count(lambda: rows.curved_product(u, np.ones(12))) == 1
     assert count(lambda: rows.hessian(u)) == 1
     arranged = rows._weighted(u, 0.0).arrange(np.random.default_rng(0).permutation(n), 1)
-    assert count(lambda: arranged.ordered(u, np.empty(n))) == 2 + 2  # an exchange, the rows with their scale, and the product
+    assert count(lambda: arranged.ordered(u, np.empty(n))) == 1 + 2  # an exchange, and the product, which brings the scale of rows
     assert count(lambda: arranged.ordered(u, np.empty(n))) == 2
-    whole = rows._weighted(u, 0.0)
-    assert count(lambda: whole.gram_step(np.ones(12), u.copy())) == 1 + 1  # the rows with their scale, and both products
-    assert count(lambda: whole.gram_step(np.ones(12), u.copy())) == 1
-    assert count(lambda: whole.transposed(u)) == 1
+    factored = rows._weighted(u, 0.0).factored(u)
+    assert count(factored.image) == 1  # which brings the scale of rows, and the vector beside them
+    assert count(lambda: factored.step(np.ones(12), 0.5)) == 1
+    assert count(lambda: factored.along((np.ones(12), 0.5), (np.ones(12), 0.0))) == 1
     step, signs, moved = DualStep(rs.Problem(X, y).loss, 0.1, 0.0), np.sign(y - 0.5), []
-    for labels, expected in ((signs, 2), (signs, 1), (-signs, 2)):  # labels, weights and squares go there once
+    kept = []
+    for labels in (signs, signs.copy(), -signs):
 
         def one_pass(labels=labels):
             moved.append(np.zeros(12))
             rows.sdca_epoch(np.arange(n), labels, u, u, step, moved[-1], DualState(np.zeros(n), np.zeros(n)))
 
-        assert count(one_pass) == expected
+        assert count(one_pass) == 1
+        kept.append(rows._samples[-1])
+    assert kept[0] is kept[1] is not kept[2]  # labels, weights and squares go there once
     np.testing.assert_array_equal(moved[0], moved[1])
     np.testing.assert_allclose(moved[0], -moved[2], rtol=EXACT)  # a pass of other labels
     found = solve(rs.Problem(rows, y, alpha=1e-2), tol=1e-3)
@@ -417,6 +422,34 @@ def test_a_worker_that_is_killed_costs_time_and_no_result(client, labelled, monk
     client.wait_for_workers(2, timeout=60)
 
 
+@pytest.mark.parametrize("replayed", [64, 2])
+def test_a_worker_that_is_killed_loses_no_step_of_a_recurrence(client, replayed, monkeypatch):
+    """Its n-vector lies on the workers, and is made again of the steps since it was sent there last."""
+    monkeypatch.setattr(dask_rows, "_REPLAYED", replayed)
+    rng = np.random.default_rng(3)
+    rows, scale, start = as_rows(sp.csr_array(rng.standard_normal((600, 40)))), rng.random(600) + 0.5, rng.standard_normal(600)
+    on_dask = rows.on_dask()
+    pids, steps, step = client.run(os.getpid), [], dask_rows.FactoredDask.step
+
+    def killed(*arguments):
+        steps.append(arguments)
+        if len(steps) == 4:
+            os.kill(pids[on_dask._held._places()[0]], signal.SIGKILL)
+        return step(*arguments)
+
+    monkeypatch.setattr(dask_rows.FactoredDask, "step", killed)
+    found = []
+    ours = lanczos.GolubKahan(on_dask._weighted(scale, 0.0).factored, keep=100)
+    for apply in (ours, rows._weighted(scale, 0.0).arrange(np.arange(600), 600).ordered):
+        top = lanczos.top_eigenvalue(apply, start.copy(), tol=1e-4)
+        found.append((top.value, lanczos.ritz_vector(apply, start.copy(), top, lambda image: image)))
+    assert len(steps) > 8
+    (ours, our_vector), (theirs, their_vector) = found
+    assert ours == pytest.approx(theirs, rel=1e-12)
+    np.testing.assert_allclose(our_vector, their_vector, atol=1e-11 * np.abs(their_vector).max())
+    client.wait_for_workers(2, timeout=60)
+
+
 def test_a_call_that_kills_its_worker_is_repeated_and_not_for_ever(client, tmp_path, monkeypatch):
     rows, died = as_rows(numbers()).on_dask(), tmp_path / "died"
 
@@ -440,17 +473,52 @@ def test_a_call_that_kills_its_worker_is_repeated_and_not_for_ever(client, tmp_p
 def test_a_worker_that_dies_while_rows_are_exchanged_costs_no_row(client, tmp_path, monkeypatch):
     rows, order, died = as_rows(numbers()).on_dask(), np.random.default_rng(2).permutation(N), tmp_path / "died"
 
-    def dies(held, chosen):
+    def dies(held):
         """As another partition asks for its rows."""
         if not died.exists():
             died.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return held.packed(chosen.copy()), None
+        return held.lent(), None
 
-    monkeypatch.setattr(dask_rows, "_packed", dies)
+    monkeypatch.setattr(dask_rows, "_lent", dies)
     np.testing.assert_array_equal(rows.in_order(order).take(np.arange(N)).matrix, numbers()[order])
     assert died.exists()
     client.wait_for_workers(2, timeout=60)
+
+
+def test_workers_lend_to_each_other_where_half_of_the_rows_are_on_their_host():
+    first, second, third, other = "tcp://10.0.0.1:1", "tcp://10.0.0.1:2", "tcp://10.0.0.1:3", "tcp://10.0.0.2:1"
+    assert calls._lenders(first, [first, second, second, third]) == {second, third}
+    assert calls._lenders(first, [other, second, other, first]) == {second}
+    assert calls._lenders(other, [other, second, other, first]) == set()  # which holds half of them alone
+    assert calls._lenders(first, [other, second, other, first, other]) == set()
+
+
+@pytest.mark.parametrize("what", ["none", "gone", "another host"])
+def test_rows_that_cannot_be_borrowed_are_sent(client, what, tmp_path, monkeypatch):
+    """Where there is no loan, where its owner cannot be seen, and between hosts, which ask for none."""
+    packed = tmp_path / "packed"
+
+    def lent(held):
+        if what == "another host":
+            raise AssertionError("nobody on another host could open it")
+        loan = held.lent()
+        return None if what == "none" else dataclasses.replace(loan, process=2**22 + 1), None
+
+    def sent(held, chosen):
+        packed.touch()
+        return held.packed(chosen.copy()), None
+
+    def tell_hosts_apart(differ):
+        calls.get_address_host = (lambda address: address) if differ else distributed.comm.get_address_host
+
+    monkeypatch.setattr(dask_rows, "_lent", lent)
+    monkeypatch.setattr(dask_rows, "_packed", sent)
+    client.run(tell_hosts_apart, what == "another host")
+    rows, order = as_rows(sp.csr_array(numbers())).on_dask(), np.random.default_rng(2).permutation(N)
+    np.testing.assert_array_equal(rows.in_order(order).take(np.arange(N)).matrix.toarray(), numbers()[order])
+    client.run(tell_hosts_apart, False)
+    assert packed.exists()
 
 
 def test_workers_read_a_store_by_themselves(client, tmp_path):

@@ -3,6 +3,7 @@
 import hashlib
 import tempfile
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ import scipy.sparse as sp
 import reshuffle as rs
 from reshuffle.losses import get_loss
 from reshuffle.losses.base import compiled
-from reshuffle.rows import DualState, DualStep, Rows, Step, as_rows, base, in_memory, memory
+from reshuffle.rows import DualState, DualStep, Rows, Step, as_rows, base, in_memory, kernels, memory
 from reshuffle.rows.blocks import Held, Kind
 from reshuffle.rows.centred import CentredRows
 from reshuffle.rows.disk import DiskRows
+from reshuffle.rows.shared import borrow
 from tests.oracle import balanced_sgd, shuffled_sgd
 
 N, D = 37, 6
@@ -166,8 +168,16 @@ def test_a_step_of_the_recurrence_for_the_norm(storage, intercept):
     scale[7] = 0.0
     B, weighted = scale[:, None] * explicit(storage, intercept), rows.weighted(scale)
     np.testing.assert_allclose(weighted.transposed(u), B.T @ u, rtol=1e-9, atol=1e-9)
+    factored, y = weighted.factored(u), rng.standard_normal(rows.dimension)
+    np.testing.assert_allclose(factored.image(), B.T @ u, rtol=1e-9, atol=1e-9)
+    p = B @ x - 0.5 * u
+    square, product = factored.step(x, 0.5)
+    assert square == pytest.approx(p @ p, rel=1e-9)
+    np.testing.assert_allclose(product, B.T @ p, rtol=1e-9, atol=1e-9)
+    for along, expected in zip(factored.along((y, 2.0), (x, 0.0)), (B @ y - 2.0 * p, B @ x), strict=True):
+        np.testing.assert_allclose(along, expected, rtol=1e-9, atol=1e-9)
     p = B @ x - u
-    np.testing.assert_allclose(weighted.gram_step(x, u), B.T @ p, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(rows.gram_step(scale, x, u), B.T @ p, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(u, p, rtol=1e-9, atol=1e-9)
 
 
@@ -329,9 +339,20 @@ def test_rows_that_do_not_bend_are_not_read(sparse):
     np.testing.assert_allclose(rows.curved_squares(u), (others**2).sum(0), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_rows_are_split_by_their_holders_in_the_order_of_their_visits(kind):
+    edges, visit = np.array([0, 4, 4, 9, N]), np.random.default_rng(0).permutation(N)[: N - 3].astype(kind)
+    rows, ends = np.empty_like(visit), np.zeros(5, dtype=np.int64)
+    kernels.split(visit, np.repeat(np.arange(4, dtype=np.uint8), np.diff(edges)), edges, ends, rows)
+    assert (ends[0], ends[-1]) == (0, visit.size)
+    for k, (low, high) in enumerate(pairwise(edges)):
+        expected = [row - low for row in visit if low <= row < high]
+        assert rows[ends[k] : ends[k + 1]].tolist() == expected
+
+
 @pytest.mark.parametrize("kind", ["bytes", "single", "double", "dense", "centred"])
-def test_rows_that_others_packed_and_own_ones_join_at_their_places(kind):
-    """Packed in the smallest types that hold them exactly; of two partitions one may have wider numbers than the other."""
+def test_rows_that_others_packed_or_lent_and_own_ones_join_at_their_places(kind):
+    """In the smallest types that hold them exactly; of two partitions one may have wider numbers than the other."""
     A = np.rint(20.0 * np.abs(numbers("float64")))
     parts = [A[: N // 3].copy(), A[N // 3 :].copy()]
     parts[0][0, 0] = {"single": -0.5, "double": 0.1}.get(kind, 3.0)
@@ -341,14 +362,18 @@ def test_rows_that_others_packed_and_own_ones_join_at_their_places(kind):
     theirs, ours = map(made, parts)
     order = np.random.default_rng(0).permutation(N)
     places = [np.flatnonzero(order < N // 3), np.flatnonzero(order >= N // 3)]
-    packed = theirs.packed(order[places[0]])
-    if kind != "dense":
-        values = {"single": np.float32, "double": np.float64}.get(kind, np.uint8)
-        assert [array.dtype for array in packed[1:]] == [np.uint16, values]
-    joined = ours.joined([packed, order[places[1]] - N // 3], places)
-    assert type(joined) is type(ours)
-    np.testing.assert_array_equal(joined.matrix.toarray() if kind != "dense" else joined.matrix, np.concatenate(parts)[order])
-    np.testing.assert_array_equal(joined.margins(np.ones(D)), made(np.concatenate(parts)[order]).margins(np.ones(D)))
+    wanted, own = order[places[0]], (ours, order[places[1]] - N // 3)
+    packed, lent = theirs.packed(wanted), borrow(theirs.lent())
+    for piece in ((packed, np.arange(wanted.size)), (lent, wanted), (theirs, wanted)):
+        if kind != "dense" and piece[0] is not theirs:
+            values = {"single": np.float32, "double": np.float64}.get(kind, np.uint8)
+            assert [array.dtype for array in piece[0][1:]] == [np.uint16, values]
+        pieces = [piece, own]
+        joined = ours.joined(pieces, places)
+        assert not pieces  # each is let go once it is laid out
+        assert type(joined) is type(ours)
+        np.testing.assert_array_equal(joined.matrix.toarray() if kind != "dense" else joined.matrix, np.concatenate(parts)[order])
+        np.testing.assert_array_equal(joined.margins(np.ones(D)), made(np.concatenate(parts)[order]).margins(np.ones(D)))
 
 
 @pytest.mark.parametrize("kind", memory.DENSE_TYPES)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from reshuffle.losses.base import Loss
-from reshuffle.vectors import Vector
+from reshuffle.vectors import Vector, dot
 
 if TYPE_CHECKING:
     from reshuffle.rows.dask import DaskRows
@@ -94,14 +94,38 @@ class Weighted(ABC):
         """B'u."""
         return self.rows.transposed(self.scale * u)
 
-    def gram_step(self, x: Vector, u: Vector) -> Vector:
-        """Leaves p = B x - u in u, and returns B'p."""
-        return self.rows.gram_step(self.scale, x, u)
+    def factored(self, u: Vector) -> "Factored":
+        """B with this vector beside it."""
+        return Factored(self, u)
 
     @property
     def squared(self) -> Any:
-        """B B' as `lanczos` takes it: its factor, or a function that multiplies by it where it is known as a matrix."""
-        return self
+        """B B', as a function that multiplies by it where it is known as a matrix; None elsewhere."""
+        return None
+
+
+class Factored:
+    """B, with a vector u that has a number for each row: what the recurrence of B B' needs of rows."""
+
+    def __init__(self, weighted: Weighted, u: Vector) -> None:
+        self._weighted, self.u = weighted, u.copy()
+
+    def image(self) -> Vector:
+        """B'u."""
+        return self._weighted.transposed(self.u)
+
+    def step(self, x: Vector, factor: float) -> tuple[float, Vector]:
+        """u <- B x - factor u, in one pass over the rows; then |u|^2 and B'u."""
+        self.u *= factor
+        product = self._weighted.rows.gram_step(self._weighted.scale, x, self.u)
+        return dot(self.u, self.u), product
+
+    def along(self, *several: tuple[Vector, float]) -> list[Vector]:
+        """B x - factor u, for each x and factor."""
+        out = [factor * self.u for _, factor in several]
+        for (x, _), u in zip(several, out, strict=True):
+            self._weighted.rows.gram_step(self._weighted.scale, x, u)
+        return out
 
 
 class Rows(ABC):

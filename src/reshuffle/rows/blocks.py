@@ -61,7 +61,7 @@ def sparse_rows(values: Any, indices: Any, indptr: Any, d: int) -> SparseRows:
 def put(block: MemoryRows, rows: Any, targets: Any, room: MemoryRows) -> None:
     """Copy these rows of a block to their places."""
     if isinstance(block, SparseRows):
-        kernels.place(block.stored, rows, targets, *room.stored)  # type: ignore[attr-defined]
+        kernels.place(block.stored, rows, targets, *room.stored)
     else:
         room.matrix[targets] = block.matrix[rows]
 

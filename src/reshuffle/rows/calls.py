@@ -7,7 +7,8 @@ others in its turn, and sums what they answer on the way back. A call that a wor
 has made the rows again, and after whatever was kept beside them has been made again too.
 
 A scan, for what depends on all that comes before, is two calls. On the way up every node of the tree keeps the sums of those below
-it; on the way down it tells them what stands before each. An exchange is one: each asks all others for its pieces.
+it; on the way down it tells them what stands before each. An exchange is one: each asks all others for its pieces,
+or on the same host for leave to read them.
 """
 
 import asyncio
@@ -24,7 +25,10 @@ from uuid import uuid4
 
 from distributed import KilledWorker, WorkerPlugin, wait
 from distributed.actor import ProxyRPC
+from distributed.comm import get_address_host
 from distributed.protocol import to_serialize
+
+from reshuffle.rows.shared import borrow
 
 _FEW = 16  # nodes that the client or a node calls
 _LOSSES = 6  # of workers, in the same call
@@ -43,6 +47,7 @@ class _Node:
     address: str
     key: Any  #: of a task
     own: tuple[Any, ...]  #: arguments
+    made_of: tuple[Any, ...] = ()  #: arguments of the function that makes what is kept
     below: list["_Node"] = field(default_factory=list)
 
 
@@ -54,14 +59,18 @@ class _Message:
     token: str | None = None  #: of what is kept beside the result; None asks for the result itself
     keep: bool = False  #: the sums of those below, for what comes down next
     before: Any = None  #: the sum of what stands before this node, of a scan on its way down
+    make: tuple[str | None, Any, tuple[Any, ...]] | None = (
+        None  #: what is kept, first: the token of its origin, function, arguments
+    )
 
 
 class Exchange(NamedTuple):
     """What results become of each other."""
 
     wanted: Callable[..., tuple[Sequence[Any], Any]]  #: (result, *own): what it wants of each result, and where that goes
-    piece: Answers  #: (other result, what is wanted of it): what is sent, and None
-    joined: Callable[..., Any]  #: (result, pieces, where they go): what that becomes; of its own, a piece is what is wanted
+    lent: Answers  #: (other result): all of it, as a `Loan` for processes of its host, or None where it has none; and None
+    packed: Answers  #: (other result, what is wanted of it): what is sent to other hosts, and None
+    joined: Callable[..., Any]  #: (result, pieces, where they go): what that becomes; of a piece see `_fetch`
 
 
 class _Lost(OSError):
@@ -90,10 +99,12 @@ _kept: "weakref.WeakKeyDictionary[Any, dict[str, Any]]" = weakref.WeakKeyDiction
 async def _answered(worker: Any, message: _Message) -> tuple[list[Any], Any]:
     """The answers of a node and of all below it, in their order, and the sum of their shares."""
     node = message.node
-    if node.key not in worker.data:
-        raise _Lost(f"{node.key} is not at {node.address}")
-    store = _kept.setdefault(worker.data[node.key], {})
-    held, arguments, before = _found(message, worker.data[node.key], store), (*message.given, *node.own), None
+    if message.make is not None:
+        token, function, given = message.make
+        origin = _result(worker, replace(message, token=token))
+        await _keep(worker, _kept[worker.data[node.key]], origin, message.token, function, *given, *node.made_of)
+    held = _result(worker, message)
+    store, arguments, before = _kept[worker.data[node.key]], (*message.given, *node.own), None
     if message.before is not None:
         arguments, before = (*arguments, message.before), list(accumulate(held.shares, initial=message.before))[1:]
     if iscoroutinefunction(message.function):
@@ -107,35 +118,57 @@ async def _answered(worker: Any, message: _Message) -> tuple[list[Any], Any]:
     return [answer, *chain.from_iterable(answers for answers, _ in below)], summed(shares)
 
 
-def _found(message: _Message, result: Any, store: dict[str, Any]) -> Any:
+def _result(worker: Any, message: _Message) -> Any:
+    """What a message is about."""
+    key, at = message.node.key, message.node.address
+    if key not in worker.data:
+        raise _Lost(f"{key} is not at {at}")
+    result = worker.data[key]
+    store = _kept.setdefault(result, {})
     if message.token is None:
         return result
     if message.token not in store:
-        raise _Lost(f"{message.node.key} at {message.node.address} was made again since")
+        raise _Lost(f"{key} at {at} was made again since")
     return store[message.token]
 
 
-async def _keep(worker: Any, store: Any, held: Any, token: str, function: Callable[..., Any], *arguments: Any) -> tuple[None, None]:
+async def _keep(worker: Any, store: Any, held: Any, token: Any, function: Callable[..., Any], *arguments: Any) -> tuple[None, None]:
     store[token] = await worker.loop.run_in_executor(worker.executors["default"], function, held, *arguments)
     return None, None
 
 
 async def _fetch(
-    worker: Any, store: Any, held: Any, token: str, exchange: "Exchange", sources: list[_Message], k: int, *arguments: Any
+    worker: Any, store: Any, held: Any, token: str, exchange: "Exchange", sources: list[_Message], *arguments: Any
 ) -> tuple[None, None]:
-    """The exchange for result number k: what it wants of its own is not copied before it is joined."""
+    """The exchange of a result. Pieces are pairs: a result of this process, or a borrowed one of this host, and what is wanted
+    of it, so that nothing is copied before it is joined; or what another host has packed, and None.
+    """
     wanted, places = await worker.loop.run_in_executor(worker.executors["default"], exchange.wanted, held, *arguments)
+    lenders = _lenders(worker.address, [source.node.address for source in sources])
 
-    async def piece(number: int, some: Any) -> Any:
-        if number == k:
-            return some
-        message = replace(sources[number], given=(some,))
-        at = message.node.address
-        (found,), _ = await (_answered(worker, message) if at == worker.address else _one(worker.rpc(at), message))
-        return found
+    async def piece(source: _Message, some: Any) -> tuple[Any, Any]:
+        at = source.node.address
+        if at == worker.address:
+            return _result(worker, source), some
+        if at in lenders:
+            (loan,), _ = await _one(worker.rpc(at), replace(source, function=exchange.lent))
+            with suppress(OSError):
+                if loan is not None:
+                    return borrow(loan), some
+        (found,), _ = await _one(worker.rpc(at), replace(source, function=exchange.packed, given=(some,)))
+        return found, None
 
-    pieces = await asyncio.gather(*map(piece, range(len(sources)), wanted))
+    pieces = await asyncio.gather(*map(piece, sources, wanted))
     return await _keep(worker, store, held, token, exchange.joined, pieces, places)
+
+
+def _lenders(own: str, addresses: list[str]) -> set[str]:
+    """The other workers of a host, if half of all results lie there. Of fewer, copies for all to read take more memory than the
+    messages that they spare.
+    """
+    hosts = [get_address_host(address) for address in addresses]
+    near = {address for address, host in zip(addresses, hosts, strict=True) if host == get_address_host(own)}
+    return near - {own} if 2 * sum(address in near for address in addresses) >= len(addresses) else set()
 
 
 async def _dropped(worker: Any, store: Any, held: Any, token: str) -> tuple[None, None]:
@@ -168,6 +201,10 @@ def _tree(nodes: list[_Node]) -> list[_Node]:
     return nodes
 
 
+def _nothing(held: Any) -> tuple[None, None]:
+    return None, None
+
+
 def summed(arrays: Iterable[Any]) -> Any:
     """None where there is nothing to sum."""
     first, *others = [array for array in arrays if array is not None] or [None]
@@ -182,6 +219,8 @@ class Held:
         self._root: Held = self if origin is None else origin._root
         self._addresses: list[str] | None = None
         self._made: list[str] | None = None  # the addresses at which it is kept
+        self._recipe: tuple[Any, Any] | None = None  # how a call makes it, and the own arguments of each for that
+        self.changes: list[tuple[Answers, tuple[Any, ...]]] = []
         self.token = None if origin is None else uuid4().hex
         if self.token is not None:
             weakref.finalize(self, _let_go, client, futures, self.token).atexit = False
@@ -195,6 +234,8 @@ class Held:
         """
 
         async def once(rpc: Callable[[str], Any], addresses: list[str]) -> tuple[list[Any], Any]:
+            if chosen is not None:
+                await self._ready(rpc, addresses)
             found = await self._called(rpc, addresses, function, given, each, chosen)
             return list(chain.from_iterable(answers for answers, _ in found)), summed(share for _, share in found)
 
@@ -214,21 +255,24 @@ class Held:
         return self._repeated(twice)  # type: ignore[no-any-return]
 
     def keep(self, function: Callable[..., Any], *given: Any, each: Any) -> "Held":
-        """What function(result, *given, *own) makes of each, kept beside it."""
+        """What function(result, *given, *own) makes of each, kept beside it. It is made by the first call that asks for it."""
+        kept = Held(self.client, self.futures, self)
+        kept._recipe = (self.token, function, given), each
+        return kept
 
-        async def make(rpc: Callable[[str], Any], addresses: list[str], token: str) -> None:
-            await self._called(rpc, addresses, _keep, (token, function, *given), each)
-
-        return Held(self.client, self.futures, self, make)
+    def change(self, function: Answers, *given: Any) -> tuple[list[Any], Any]:
+        """Asks with a function that changes what is kept. Wherever that is made again, all changes are."""
+        found = self.ask(function, *given)
+        self.changes.append((function, given))
+        return found
 
     def exchange(self, exchange: "Exchange", each: Any) -> "Held":
         """What each result becomes in an exchange with the others, kept beside it."""
 
         async def make(rpc: Callable[[str], Any], addresses: list[str], token: str) -> None:
             nodes = [_Node(address, future.key, ()) for address, future in zip(addresses, self.futures, strict=True)]
-            sources = [_Message(exchange.piece, (), node, self.token) for node in nodes]
-            numbered = [(k, *own) for k, own in enumerate(each)]
-            await self._called(rpc, addresses, _fetch, (token, exchange, sources), numbered)
+            sources = [_Message(None, (), node, self.token) for node in nodes]
+            await self._called(rpc, addresses, _fetch, (token, exchange, sources), each)
 
         return Held(self.client, self.futures, self, make)
 
@@ -245,8 +289,14 @@ class Held:
     ) -> list[Any]:
         numbers = range(len(self)) if chosen is None else chosen
         owns = [()] * len(numbers) if each is None else each
-        nodes = _tree([_Node(addresses[k], self.futures[k].key, tuple(own)) for k, own in zip(numbers, owns, strict=True)])
-        return await _asked(rpc, _Message(function, given, nodes[0], self.token, keep), nodes, before)
+        make, made_of = None, [()] * len(self)
+        if self._recipe is not None and self._made is not addresses:
+            make, made_of = self._recipe
+        listed = zip(numbers, owns, strict=True)
+        nodes = _tree([_Node(addresses[k], self.futures[k].key, tuple(own), tuple(made_of[k])) for k, own in listed])
+        found = await _asked(rpc, _Message(function, given, nodes[0], self.token, keep, make=make), nodes, before)
+        self._made = addresses
+        return found
 
     def _repeated(self, work: Callable[..., Any]) -> Any:
         """Until no worker is lost on the way."""
@@ -262,7 +312,10 @@ class Held:
         """Looks now and then whether the results are still where they were: to connect to a worker that is gone takes longer."""
 
         async def made_and_done() -> Any:
-            await self._ready(rpc, addresses)
+            if self._recipe is None or self.changes:
+                await self._ready(rpc, addresses)
+            elif self.origin is not None:
+                await self.origin._ready(rpc, addresses)
             return await work(rpc, addresses)
 
         task = asyncio.ensure_future(made_and_done())
@@ -277,7 +330,12 @@ class Held:
         """Makes what is to be kept, unless it is there. Every loss has new addresses, which are another list."""
         if self.origin is not None and self._made is not addresses:
             await self.origin._ready(rpc, addresses)
-            await self._make(rpc, addresses, self.token)
+            if self._recipe is None:
+                await self._make(rpc, addresses, self.token)
+            elif not self.changes:
+                await self._called(rpc, addresses, _nothing, ())
+            for function, given in self.changes:
+                await self._called(rpc, addresses, function, given)
             self._made = addresses
 
     def _places(self) -> list[str]:

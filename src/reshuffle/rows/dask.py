@@ -6,15 +6,16 @@ What goes where
     n-vectors   in the client's memory. A partition is sent the slice that belongs to it, and sends one back.
     d-vectors   to every partition, and summed on the way back.
 
-Rows are made by tasks; all else is a call (`calls`), which takes about two milliseconds. A product A x, A'u or
-A'CA x is one, and so is a step of the recurrence for |A|^2. A product of the ordered matrix (Lhat) is two, a scan: as
-in `ordered_pass` of rows in memory a partition needs U, what the rows before it sum to with their batch numbers, and R, what all
-other rows sum to. A first pass over each partition, from nothing, leaves exactly its own share of both.
+Rows are made by tasks; all else is a call (`calls`), which takes about two milliseconds. A product A x, A'u or A'CA x is one, and
+so is a step of the recurrence for |A|^2, whose n-vectors stay on the workers (`FactoredDask`). A product of the ordered matrix
+(Lhat) is two, a scan: as in `ordered_pass` of rows in memory a partition needs U, what the rows before it sum to with their batch
+numbers, and R, what all other rows sum to. A first pass over each partition, from nothing, leaves exactly its own share of both.
 
-An order is an exchange, kept beside the rows: each partition is told the rows that its places of the order belong to, asks the
-others for theirs, and lays these and its own at their places. Random orders are drawn on the client: they are those of rows in
-memory. Partitions of an order hold whole batches wherever there are as many batches as partitions, so that the products of batches
-(Ltil) stay inside of them; larger batches are multiplied one by one.
+An order is an exchange, kept beside the rows: each partition is told the rows that its places of the order belong to, and lays them
+there. Those of its own process it copies from where they lie, those of its host from a copy in small types that partitions lend
+each other (`shared`), and partitions of other hosts it asks for them. Random orders are drawn on the client: they are those of rows
+in memory. Partitions of an order hold whole batches wherever there are as many batches as partitions, so that the products of
+batches (Ltil) stay inside of them; larger batches are multiplied one by one.
 """
 
 import logging
@@ -34,12 +35,14 @@ from distributed import Client, LocalCluster
 from numpy.typing import NDArray
 
 from reshuffle.blas import one_thread
-from reshuffle.rows.base import DualState, DualStep, Integers, Positions, Rows, Weighted
+from reshuffle.rows import kernels
+from reshuffle.rows.base import DualState, DualStep, Factored, Integers, Positions, Rows, Weighted, WeightedBlocks
 from reshuffle.rows.calls import Exchange, Held, gathered
 from reshuffle.rows.memory import ArrangedMemory, MemoryRows, unchecked
 from reshuffle.vectors import Vector
 
 _LARGE = 1 << 20  # bytes of a vector for all partitions from which on workers hand it to each other
+_REPLAYED = 64  # steps of a recurrence at most that are made again where a worker is lost
 _SECONDS_TO_ANSWER = 5
 _SHARE = 0.3  # of a worker's memory for the orders that are multiplied at once; an exchange holds rows twice for a moment
 _NO_WARNING = {"distributed.admin.large-graph-warning-threshold": "1 PB"}  # slices of vectors are meant to travel with tasks
@@ -122,7 +125,6 @@ class DaskRows(Rows):
         self._last: tuple[Any, Any] = (None, None)
         # Labels, weights, squares and intercept of the last pass of SDCA, and where they are kept.
         self._samples: tuple[Any, ...] = (None, None, None, None, None)
-        self._scaled: tuple[Any, ...] = (None, None, None)  # scale and intercept of the last `gram_step`, and where they are kept
 
     @property
     def parts(self) -> list[Any]:
@@ -231,8 +233,18 @@ class DaskRows(Rows):
 
     # --- sums and products
 
+    @cached_property
+    def _holders(self) -> Integers:
+        """The partition of every row."""
+        count = len(self._held)
+        return np.repeat(np.arange(count, dtype=np.min_scalar_type(count)), np.diff(self.edges))
+
+    @cached_property
+    def _squares(self) -> Vector:
+        return np.concatenate(self._held.ask(_own_answer, False, "squared_norms")[0])
+
     def squared_norms(self) -> Vector:
-        return np.concatenate(self._asked("squared_norms"))
+        return self._squares + float(self.intercept)
 
     def row_lengths(self) -> Vector:
         return np.concatenate(self._asked("row_lengths"))
@@ -259,14 +271,10 @@ class DaskRows(Rows):
         return _put(places, along, np.empty(curvatures.size)), product
 
     def gram_step(self, scale: Vector, x: Vector, u: Vector) -> Vector:
-        known, intercept, pieces = self._scaled
-        if known is not scale or intercept != self.intercept:  # many steps share them
-            each = [(part, low) for part, low in zip(self._slices(scale), self.edges.tolist(), strict=False)]
-            pieces = self._held.keep(_Piece, self.intercept, self.n, each=each)
-            self._scaled = scale, self.intercept, pieces
-        parts, product = pieces.ask(_gram_step, x, each=[(part,) for part in self._slices(u)])
-        np.concatenate(parts, out=u)
-        return product  # type: ignore[no-any-return]
+        factored = FactoredDask(self, scale, u)
+        _, product = factored.step(x, 1.0)
+        u[:] = np.concatenate(factored._left.ask(_itself)[0])
+        return product
 
     def curved_squares(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
         return self._summed_over("curved_squares", curvatures, rows)
@@ -288,15 +296,14 @@ class DaskRows(Rows):
     ) -> None:
         """Each partition visits its own of them, from the same x, as if the others moved it as far as it does (`_Visited`)."""
         count, slices = len(self._held), [slice(low, high) for low, high in pairwise(self.edges)]
-        given = labels, weights, squares, self.intercept
-        if any(one is not before for one, before in zip(given, self._samples[:-1], strict=True)):  # many passes share them
-            samples = [(labels[place], weights[place], squares[place]) for place in slices]
+        given: tuple[Any, ...] = labels, weights, squares, self.intercept
+        if not all(one is before or np.array_equal(one, before) for one, before in zip(given, self._samples, strict=False)):
+            samples = [(labels[place], weights[place], squares[place]) for place in slices]  # many passes share them
             self._samples = *given, self._held.keep(_Visited, self.intercept, each=samples)
-        part = np.repeat(np.arange(count, dtype=np.min_scalar_type(count)), np.diff(self.edges))[visit]
-        rows = visit[np.argsort(part, kind="stable")]  # of so few numbers, in linear time
-        ends = np.append(0, np.cumsum(np.bincount(part, minlength=count)))
-        own = [rows[low:high] - int(first) for (low, high), first in zip(pairwise(ends), self.edges, strict=False)]
-        each = [(some, state.dual[place], state.gains[place]) for some, place in zip(own, slices, strict=True)]
+        rows, ends = np.empty_like(visit), np.zeros(count + 1, dtype=np.int64)
+        kernels.split(visit, self._holders, self.edges, ends, rows)
+        held = [[part if part.any() else None for part in self._slices(values)] for values in state]  # at first, there is nothing
+        each = [(rows[low:high], *both) for (low, high), *both in zip(pairwise(ends), *held, strict=True)]
         found, moved = self._samples[-1].ask(_visited, step, count, x, each=each)
         for place, here in zip(slices, found, strict=True):
             state.dual[place], state.gains[place] = here
@@ -312,7 +319,7 @@ class DaskRows(Rows):
         if np.array_equal(order, np.arange(self.n)) and np.array_equal(bounds, self.edges):
             return self
         each = [(self.edges, order[low:high]) for low, high in pairwise(bounds)]
-        exchanged = self._held.exchange(Exchange(_wanted, _packed, _joined), each)
+        exchanged = self._held.exchange(Exchange(_wanted, _lent, _packed, _joined), each)
         return DaskRows(exchanged, bounds, self.d).with_intercept(self.intercept)
 
     def _weighted(self, scale: Vector, tol: float) -> "WeightedDask":
@@ -338,6 +345,9 @@ class WeightedDask(Weighted):
         info = self.rows.client.scheduler_info(n_workers=-1)["workers"]
         memory = sum(worker["memory_limit"] or np.inf for worker in info.values())
         return int(max(1.0, min(_SHARE * memory // max(float(self.rows._facts[:, 2].sum()), 1.0), 1000.0)))
+
+    def factored(self, u: Vector) -> "FactoredDask":
+        return FactoredDask(self.rows, self.scale, u)
 
     def arrange(self, order: Integers, batch_size: int) -> "ArrangedDask":
         n, count = self.rows.n, len(self.rows._held)
@@ -377,6 +387,32 @@ class ArrangedDask:
         own = [starts[slice(*np.searchsorted(starts, [place.start, place.stop + 1]))] - place.start for place in places]
         each = [(*both, v[place]) for *both, place in zip(inside, own, places, strict=True)]
         _put(places, self._pieces.ask(_batched, each=each, chosen=live)[0], out)
+
+
+class FactoredDask(Factored):
+    """The n-vector stays on the workers: d-vectors alone come and go, and of these the client makes it again where a worker is
+    lost.
+    """
+
+    def __init__(self, rows: DaskRows, scale: Vector, u: Vector) -> None:
+        self._rows, self._scale = rows, scale
+        self._hold(rows._slices(u))
+
+    def _hold(self, parts: list[Vector]) -> None:
+        each = zip(self._rows._slices(self._scale), parts, strict=True)
+        self._left = self._rows._held.keep(_left, self._rows.intercept, each=list(each))
+
+    def image(self) -> Vector:
+        return self._left.ask(_image)[1]  # type: ignore[no-any-return]
+
+    def step(self, x: Vector, factor: float) -> tuple[float, Vector]:
+        if len(self._left.changes) == _REPLAYED:
+            self._hold(self._left.ask(_itself)[0])
+        found: Vector = self._left.change(_stepped, x, factor)[1]
+        return float(found[-1]), found[:-1]
+
+    def along(self, *several: tuple[Vector, float]) -> list[Vector]:
+        return [np.concatenate(parts) for parts in zip(*self._left.ask(_along_left, several)[0], strict=True)]
 
 
 # --- what workers do
@@ -455,9 +491,26 @@ def _nothing_before(everything: Vector) -> Vector:
     return np.array([np.zeros_like(everything[0]), -everything[1]])
 
 
-def _gram_step(piece: _Piece, x: Vector, u: Vector) -> tuple[Vector, Vector]:
-    u = _own(u)
-    return u, piece.rows.gram_step(piece.scale, _own(x), u)
+def _left(rows: MemoryRows, intercept: bool, scale: Vector, u: Vector) -> Factored:
+    return Factored(WeightedBlocks(rows.with_intercept(intercept), _own(scale)), u)
+
+
+def _image(left: Factored) -> tuple[None, Vector]:
+    return None, left.image()
+
+
+def _stepped(left: Factored, x: Vector, factor: float) -> tuple[None, Vector]:
+    """The squared norm goes behind the product, as answers are summed."""
+    square, product = left.step(_own(x), factor)
+    return None, np.append(product, square)
+
+
+def _itself(left: Factored) -> tuple[Vector, None]:
+    return left.u, None
+
+
+def _along_left(left: Factored, several: tuple[tuple[Vector, float], ...]) -> tuple[list[Vector], None]:
+    return left.along(*((_own(x), factor) for x, factor in several)), None
 
 
 def _batched(piece: _Piece, members: Positions, starts: Positions, v: Vector) -> tuple[Vector, None]:
@@ -481,8 +534,8 @@ def _curved(rows: MemoryRows, intercept: bool, x: Vector, curvatures: Vector, ch
     return _method(rows, intercept, "curved_product", curvatures, x, chosen)  # type: ignore[no-any-return]
 
 
-def _visited(own: _Visited, step: DualStep, K: int, x: Vector, visit: Integers, *state: Vector) -> tuple[DualState, Vector]:
-    return own.visited(step, K, x, visit, DualState(*map(_own, state)))
+def _visited(own: _Visited, step: DualStep, K: int, x: Vector, visit: Integers, *state: Vector | None) -> tuple[DualState, Vector]:
+    return own.visited(step, K, x, visit, DualState(*(np.zeros(own.rows.n) if part is None else _own(part) for part in state)))
 
 
 def _read(reader: Callable[[], MemoryRows]) -> MemoryRows:
@@ -514,13 +567,19 @@ def _wanted(rows: MemoryRows, edges: Positions, order: Positions) -> tuple[list[
     return [order[here] - first for here, first in zip(places, edges, strict=False)], places
 
 
+def _lent(rows: MemoryRows) -> tuple[Any, None]:
+    return rows.lent(), None
+
+
 def _packed(rows: MemoryRows, chosen: Positions) -> tuple[Any, None]:
     return rows.packed(_own(chosen)), None
 
 
 def _joined(rows: MemoryRows, pieces: list[Any], places: list[Positions]) -> MemoryRows:
-    arrived = [tuple(map(_own, piece)) if isinstance(piece, tuple) else piece for piece in pieces]
-    return rows.joined(arrived, places)
+    for k, (source, wanted) in enumerate(pieces):
+        if wanted is None:  # all that was packed
+            pieces[k] = tuple(map(_own, source)), np.arange(places[k].size)
+    return rows.joined(pieces, places)
 
 
 def _stacked(matrices: Sequence[Any]) -> Any:

@@ -662,3 +662,19 @@ def place(A: Any, rows: Any, targets: Any, new_indptr: Any, new_indices: Any, ne
         for k in range(begin(A, rows[p]), end(A, rows[p])):
             new_indices[at], new_values[at] = indices[k], values[k]
             at += np.uint64(1)
+
+
+@jit()
+def split(visit: Any, holders: Any, edges: Any, ends: Any, out: Any) -> None:
+    """Rows by their holders, of which number k has those from edges[k] on: out[ends[k]:ends[k + 1]] are its own as they come in
+    `visit`, counted from its first. `ends` is zero before.
+    """
+    for p in range(visit.size):
+        ends[holders[visit[p]] + 1] += 1
+    for k in range(1, ends.size):
+        ends[k] += ends[k - 1]
+    places = ends.copy()
+    for p in range(visit.size):
+        k = holders[visit[p]]
+        out[places[k]] = visit[p] - edges[k]
+        places[k] += 1

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from reshuffle.losses.base import compiled
 from reshuffle.rows import kernels
 from reshuffle.rows.base import DualState, DualStep, Integers, Positions, Rows, Step, Weighted
+from reshuffle.rows.shared import Loan, lend
 from reshuffle.rows.structure import as_csr
 from reshuffle.vectors import Vector
 
@@ -91,15 +92,32 @@ class MemoryRows(Rows):
     def take(self, rows: Integers) -> Self:
         return self._kind(self.matrix[rows])
 
+    @property
+    def stored(self) -> tuple[Any, ...]:
+        """The arrays that the matrix is made of."""
+        return (self.matrix,)
+
+    @property
+    def _narrow(self) -> tuple[Any, ...]:
+        """The types in which these travel, the smallest that hold them exactly where that is worth finding out."""
+        return (self.matrix.dtype,)
+
     def packed(self, rows: Positions) -> tuple[Any, ...]:
-        """These rows, as arrays that travel well."""
+        """What is `stored` of these rows alone, in types that travel well."""
         return (self.matrix[rows],)
 
-    def joined(self, pieces: list[Any], places: list[Positions]) -> Self:
-        """Rows like these, each at its place: of every piece those that others `packed` or, where it is numbers, own ones."""
+    def lent(self) -> Loan | None:
+        """What is `stored`, in types that travel well, for all processes of this host."""
+        return lend(self, self.stored, self._narrow)
+
+    def joined(self, pieces: list[tuple[Any, Positions]], places: list[Positions]) -> Self:
+        """Rows like these, each at its place. A piece is other rows, or what others packed or lent, with the numbers of those that
+        are wanted of it. Each is let go as soon as it has been laid out.
+        """
         X = np.empty((sum(one.size for one in places), self.d), dtype=self.matrix.dtype)
-        for piece, here in zip(pieces, places, strict=True):
-            X[here] = piece[0] if isinstance(piece, tuple) else self.matrix[piece]
+        for here in reversed(places):
+            source, rows = pieces.pop()
+            X[here] = _stored(source)[0][rows]
         return self._kind(X)
 
     def reader(self, start: int, stop: int) -> Callable[[], Self]:
@@ -273,7 +291,12 @@ class SparseRows(MemoryRows):
 
     def __init__(self, X: Any) -> None:
         self.matrix = X
-        self.A = self.stored = X.indptr, X.indices.view(f"u{X.indices.itemsize}"), X.data
+        self.A = self.stored
+
+    @cached_property
+    def stored(self) -> tuple[Any, ...]:
+        X = self.matrix
+        return X.indptr, X.indices.view(f"u{X.indices.itemsize}"), X.data
 
     def _visited(self, stored: Any, order: Integers) -> Any:
         """A of the rows in this order, which have been copied so into `stored`."""
@@ -393,29 +416,30 @@ class SparseRows(MemoryRows):
         return copy
 
     @cached_property
-    def _narrow(self) -> tuple[Any, Any]:
-        """The smallest types that hold indices and values exactly: pixels and counts are bytes."""
-        _, indices, values = self.stored
+    def _narrow(self) -> tuple[Any, ...]:
+        """Pixels and counts are bytes."""
+        indptr, indices, values = self.stored
         index = np.uint16 if self.d <= 2**16 else np.uint32 if self.d < 2**31 else indices.dtype
-        return np.dtype(index), np.dtype(np.uint8 if self._fits(np.uint8) else np.float32 if self.fits_single else values.dtype)
+        value = np.uint8 if self._fits(np.uint8) else np.float32 if self.fits_single else values.dtype
+        return indptr.dtype, np.dtype(index), np.dtype(value)
 
     def packed(self, rows: Positions) -> tuple[Any, ...]:
-        return self._copied(rows, self._narrow)  # type: ignore[no-any-return]
+        return self._copied(rows, self._narrow[1:])  # type: ignore[no-any-return]
 
-    def joined(self, pieces: list[Any], places: list[Positions]) -> Self:
-        n = sum(one.size for one in places)
-        sources = [(piece, np.arange(piece[0].size - 1)) if isinstance(piece, tuple) else (self.stored, piece) for piece in pieces]
-        indptr = np.zeros(n + 1, dtype=np.int64)
-        for ((starts, *_), rows), here in zip(sources, places, strict=True):
+    def joined(self, pieces: list[tuple[Any, Positions]], places: list[Positions]) -> Self:
+        indptr = np.zeros(sum(one.size for one in places) + 1, dtype=np.int64)
+        for (source, rows), here in zip(pieces, places, strict=True):
+            starts = _stored(source)[0]
             indptr[1 + here] = starts[rows + 1] - starts[rows]
         np.cumsum(indptr, out=indptr)
-        kinds = [tuple(array.dtype for array in piece[1:]) if isinstance(piece, tuple) else self._narrow for piece in pieces]
-        index, value = (np.result_type(*some) for some in zip(*kinds, strict=True))
+        kinds = [one._narrow if isinstance(one, SparseRows) else [array.dtype for array in one] for one, _ in pieces]
+        _, index, value = (np.result_type(*some) for some in zip(*kinds, strict=True))
         index, value = np.result_type(index, np.uint32), np.result_type(value, np.float32)  # SciPy has no indices of 16 bits
         stored = indptr, np.empty(indptr[-1], index), np.empty(indptr[-1], value)
-        for (source, rows), here in zip(sources, places, strict=True):
-            kernels.place(source, rows, here, *stored)
-        return self._kind(_csr(stored, (n, self.d)))
+        for here in reversed(places):
+            source, rows = pieces.pop()
+            kernels.place(_stored(source), rows, here, *stored)
+        return self._kind(_csr(stored, (indptr.size - 1, self.d)))
 
     @cached_property
     def fits_single(self) -> bool:
@@ -547,6 +571,11 @@ class DenseRows(MemoryRows):
 
     def _layout(self, state: Vector) -> Vector:
         return np.array(state)
+
+
+def _stored(source: Any) -> tuple[Any, ...]:
+    """Of rows, or of what they packed or lent."""
+    return source.stored if isinstance(source, MemoryRows) else source
 
 
 def _listed(rows: Integers | None) -> Integers:

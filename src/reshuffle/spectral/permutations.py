@@ -73,11 +73,13 @@ class Shared:
             self._look(generator(order.seed, 0, Stream.LOOK).standard_normal(problem.n))
 
     def _look(self, g: Vector) -> None:
-        norms = self.squared_norms
+        norms, rows = self.squared_norms, self.problem.rows
+        room = rows.entries // rows.dimension if self.share is None and rows.bounds is None else 0  # in as much memory as rows take
+        squared = self.rows.squared or lanczos.GolubKahan(self.rows.factored, keep=room)
         if self.share is not None:
-            top = lanczos.upper_bound(self.rows.squared, g, slack=self.tol, failure_probability=self.share)
+            top = lanczos.upper_bound(squared, g, slack=self.tol, failure_probability=self.share)
         else:
-            top = lanczos.top_eigenvalue(self.rows.squared, g.copy(), tol=self.tol)
+            top = lanczos.top_eigenvalue(squared, g.copy(), tol=self.tol)
             rows_that_count = norms.sum() ** 2 / (norms @ norms)
             mixed = self.order.uniform and not self.order.fixed and rows_that_count > _MANY_ROWS
             guard = _GUARD if mixed else _STRONG_GUARD
@@ -88,7 +90,7 @@ class Shared:
                 q *= guard / np.linalg.norm(q)
                 return q
 
-            self.mix = lanczos.ritz_vector(self.rows.squared, g, top, guarded)
+            self.mix = lanczos.ritz_vector(squared, g, top, guarded)
         self.norm, self.residual, self.products = top.value, top.residual, top.products
 
     @cached_property
