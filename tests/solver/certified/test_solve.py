@@ -374,6 +374,11 @@ def test_a_damped_step_whose_models_will_miss_f_is_solved_roughly(damped):
         assert enough(0.9 * tuning.CG_SHARE) == (damped and rough)
 
 
+def test_slopes_whose_sign_rounding_has_turned_say_that_nothing_is_missed():
+    assert Missed(1e-17, 1e-17).next(-1e-17) == 0.0
+    assert Missed(1e-17, -1e-17).next(1e-3) > 1e200
+
+
 def test_a_step_is_solved_roughly_where_the_known_bound_will_do():
     target = 1e-3 * np.log(2.0)
     assert solved_well_enough(bound=0.5 - 1.4 * target)(0.9 * tuning.CG_SHARE)

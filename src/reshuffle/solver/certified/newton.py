@@ -116,9 +116,9 @@ class Missed(NamedTuple):
 
     def next(self, slope: float) -> float:
         """By how much it will miss that of a step with this slope: it grows with the third power of a step, and slopes with the
-        second.
+        second. Near the end, rounding may turn their signs.
         """
-        times = slope / max(self.slope, TINY)
+        times = max(slope, 0.0) / max(self.slope, TINY)
         return self.by * times * sqrt(times)
 
 
