@@ -168,7 +168,7 @@ def test_a_step_of_the_recurrence_for_the_norm(storage, intercept):
     scale[7] = 0.0
     B, weighted = scale[:, None] * explicit(storage, intercept), rows.weighted(scale)
     np.testing.assert_allclose(weighted.transposed(u), B.T @ u, rtol=1e-9, atol=1e-9)
-    factored, y = weighted.factored(u), rng.standard_normal(rows.dimension)
+    factored, y = weighted.factored(u.copy()), rng.standard_normal(rows.dimension)
     np.testing.assert_allclose(factored.image(), B.T @ u, rtol=1e-9, atol=1e-9)
     p = B @ x - 0.5 * u
     square, product = factored.step(x, 0.5)

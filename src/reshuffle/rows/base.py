@@ -95,7 +95,7 @@ class Weighted(ABC):
         return self.rows.transposed(self.scale * u)
 
     def factored(self, u: Vector) -> "Factored":
-        """B with this vector beside it."""
+        """B with this vector beside it, which becomes its working space."""
         return Factored(self, u)
 
     @property
@@ -108,7 +108,7 @@ class Factored:
     """B, with a vector u that has a number for each row: what the recurrence of B B' needs of rows."""
 
     def __init__(self, weighted: Weighted, u: Vector) -> None:
-        self._weighted, self.u = weighted, u.copy()
+        self._weighted, self.u = weighted, u
 
     def image(self) -> Vector:
         """B'u."""

@@ -492,7 +492,7 @@ def _nothing_before(everything: Vector) -> Vector:
 
 
 def _left(rows: MemoryRows, intercept: bool, scale: Vector, u: Vector) -> Factored:
-    return Factored(WeightedBlocks(rows.with_intercept(intercept), _own(scale)), u)
+    return Factored(WeightedBlocks(rows.with_intercept(intercept), _own(scale)), u.copy())
 
 
 def _image(left: Factored) -> tuple[None, Vector]:

@@ -72,7 +72,8 @@ class GolubKahan:
 
     def _run(self, start: Vector) -> Iterator[tuple[float, float, Vector]]:
         """d of each step, the e that comes after it, and x."""
-        self._beside = self._factored(start / np.linalg.norm(start))
+        start /= np.linalg.norm(start)
+        self._beside = self._factored(start)
         e, x = 1.0, self._beside.image()
         while True:
             d = sqrt(dot(x, x))
