@@ -94,6 +94,11 @@ class Weighted(ABC):
         """B'u."""
         return self.rows.transposed(self.scale * u)
 
+    def margins(self, x: Vector) -> Vector:
+        """B x."""
+        product: Vector = self.scale * self.rows.margins(x)
+        return product
+
     def factored(self, u: Vector) -> "Factored":
         """B with this vector beside it, which becomes its working space."""
         return Factored(self, u)
@@ -122,10 +127,7 @@ class Factored:
 
     def along(self, *several: tuple[Vector, float]) -> list[Vector]:
         """B x - factor u, for each x and factor."""
-        out = [factor * self.u for _, factor in several]
-        for (x, _), u in zip(several, out, strict=True):
-            self._weighted.rows.gram_step(self._weighted.scale, x, u)
-        return out
+        return [self._weighted.margins(x) - factor * self.u if factor else self._weighted.margins(x) for x, factor in several]
 
 
 class Rows(ABC):

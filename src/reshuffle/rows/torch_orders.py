@@ -63,6 +63,9 @@ class TorchWeighted(Weighted):
     def transposed(self, u: Vector) -> Vector:
         return self.rows.transposed(self.scale * self.rows.up(u))
 
+    def margins(self, x: Vector) -> Vector:
+        return (self.scale * self.rows.up(self.rows.margins(x))).cpu().numpy()  # type: ignore[no-any-return]
+
     def together(self, orders: Any, batch_size: int) -> "Together":
         """For orders that are the rows of `orders`, a tensor on the device."""
         raise NotImplementedError

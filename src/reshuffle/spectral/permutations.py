@@ -74,7 +74,10 @@ class Shared:
 
     def _look(self, g: Vector) -> None:
         norms, rows = self.squared_norms, self.problem.rows
-        room = rows.entries // rows.dimension if self.share is None and rows.bounds is None else 0  # in as much memory as rows take
+        memory = (
+            rows.entries if rows.bounds is None else rows.n
+        )  # as much as rows take, or a vector of theirs where they are on disk
+        room = memory // rows.dimension if self.share is None else 0
         squared = self.rows.squared or lanczos.GolubKahan(self.rows.factored, keep=room)
         if self.share is not None:
             top = lanczos.upper_bound(squared, g, slack=self.tol, failure_probability=self.share)
