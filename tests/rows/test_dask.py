@@ -1,6 +1,7 @@
 """Rows on a Dask cluster, here two processes of this machine, give the numbers of rows in memory, whatever happens to workers."""
 
 import dataclasses
+import gc
 import json
 import os
 import pickle
@@ -10,6 +11,7 @@ import sys
 import time
 import weakref
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -492,6 +494,30 @@ def test_workers_lend_to_each_other_where_half_of_the_rows_are_on_their_host():
     assert calls._lenders(first, [other, second, other, first]) == {second}
     assert calls._lenders(other, [other, second, other, first]) == set()  # which holds half of them alone
     assert calls._lenders(first, [other, second, other, first, other]) == set()
+
+
+def test_rows_are_borrowed_once_for_all_orders_and_given_back(client, tmp_path, monkeypatch):
+    def lent(held):
+        with open(tmp_path / "names", "a") as names:
+            names.write(f"{held.lent().name}\n")
+        return held.lent(), None
+
+    def mapped(names):
+        maps = Path("/proc/self/maps").read_text()
+        return sum(name in maps for name in names)
+
+    monkeypatch.setattr(dask_rows, "_lent", lent)
+    rows, rng = as_rows(sp.csr_array(numbers())).on_dask(), np.random.default_rng(2)
+    for order in (rng.permutation(N) for _ in range(3)):
+        np.testing.assert_array_equal(rows.in_order(order).take(np.arange(N)).matrix.toarray(), numbers()[order])
+    names = (tmp_path / "names").read_text().split()
+    assert len(names) == len(set(names)) == 2  # each partition to the other
+    assert list(client.run(mapped, names).values()) == [1, 1]
+    del rows
+    until = time.monotonic() + 20.0
+    while any(client.run(mapped, names).values()) and time.monotonic() < until:
+        client.run(gc.collect)
+    assert not any(client.run(mapped, names).values())
 
 
 @pytest.mark.parametrize("what", ["none", "gone", "another host"])

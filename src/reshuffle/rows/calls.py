@@ -95,6 +95,10 @@ class _Listening(WorkerPlugin):  # type: ignore[misc]
 # What is kept beside each result on this worker, by token. It goes with the result, or when the client lets go of it.
 _kept: "weakref.WeakKeyDictionary[Any, dict[str, Any]]" = weakref.WeakKeyDictionary()
 
+# What each result has borrowed of others for its exchanges, by their addresses and keys: to ask for it and to map it again would
+# take a tenth of an exchange. A result that is made again is the same, so this is right even where a lender is gone.
+_borrowed: "weakref.WeakKeyDictionary[Any, dict[tuple[str, Any], Any]]" = weakref.WeakKeyDictionary()
+
 
 async def _answered(worker: Any, message: _Message) -> tuple[list[Any], Any]:
     """The answers of a node and of all below it, in their order, and the sum of their shares."""
@@ -145,16 +149,19 @@ async def _fetch(
     """
     wanted, places = await worker.loop.run_in_executor(worker.executors["default"], exchange.wanted, held, *arguments)
     lenders = _lenders(worker.address, [source.node.address for source in sources])
+    borrowed = _borrowed.setdefault(held, {})
 
     async def piece(source: _Message, some: Any) -> tuple[Any, Any]:
-        at = source.node.address
+        at, key = source.node.address, source.node.key
         if at == worker.address:
             return _result(worker, source), some
         if at in lenders:
-            (loan,), _ = await _one(worker.rpc(at), replace(source, function=exchange.lent))
-            with suppress(OSError):
-                if loan is not None:
-                    return borrow(loan), some
+            if (at, key) not in borrowed:
+                (loan,), _ = await _one(worker.rpc(at), replace(source, function=exchange.lent))
+                with suppress(OSError):
+                    borrowed[at, key] = loan and borrow(loan)
+            if borrowed.get((at, key)) is not None:
+                return borrowed[at, key], some
         (found,), _ = await _one(worker.rpc(at), replace(source, function=exchange.packed, given=(some,)))
         return found, None
 
@@ -216,7 +223,6 @@ class Held:
 
     def __init__(self, client: Any, futures: list[Any], origin: "Held | None" = None, make: Any = None) -> None:
         self.client, self.futures, self.origin, self._make = client, futures, origin, make
-        self._root: Held = self if origin is None else origin._root
         self._addresses: list[str] | None = None
         self._made: list[str] | None = None  # the addresses at which it is kept
         self._recipe: tuple[Any, Any] | None = None  # how a call makes it, and the own arguments of each for that
@@ -227,6 +233,10 @@ class Held:
 
     def __len__(self) -> int:
         return len(self.futures)
+
+    @property
+    def _root(self) -> "Held":
+        return self if self.origin is None else self.origin._root
 
     def ask(self, function: Answers, *given: Any, each: Any = None, chosen: Any = None) -> tuple[list[Any], Any]:
         """Calls function(result, *given, *own) for all results, or for those whose numbers are chosen; `each` has the own arguments

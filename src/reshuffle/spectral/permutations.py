@@ -124,8 +124,8 @@ class Shared:
         """What hat and til are at most in every order. A batch has at most the trace of its largest rows, and no more than all rows
         together; at b = n both are the norm itself.
         """
-        n = self.problem.n
-        largest = float(np.partition(self.squared_norms, n - batch_size)[n - batch_size :].mean())
+        n, norms = self.problem.n, self.squared_norms
+        largest = self.largest if batch_size == 1 else float(np.partition(norms, n - batch_size)[n - batch_size :].mean())
         hat = self.true(self.norm / n) + self.alpha * theory.ordered_norm_ratio(theory.batches(n, batch_size))
         return hat, self.true(min(largest, self.norm / batch_size)) + self.alpha
 
