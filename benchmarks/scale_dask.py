@@ -1,6 +1,6 @@
 """What a Dask cluster on one machine does against one worker, and against threads that share memory. Prints one JSON object.
 
-    python benchmarks/scale_dask.py [--data FOLDER] [--repeats 3] [--only NAME ...] [--model]
+    python benchmarks/scale_dask.py [--data FOLDER] [--repeats 10] [--only NAME ...] [--model]
 
 dask_speedup       time with one single-threaded worker process over that with two: the smaller of the two datasets' means
 dask_over_threads  time with two workers over that of rows in memory with two threads: the larger of the two
@@ -38,7 +38,7 @@ TEXT = 20_000, 47_000, 75  # rows, features, entries a row
 REPEATED = 20
 FITTED = (50_000, 5_000, 20), (200_000, 5_000, 10), (100_000, 5_000, 80)  # rows, features, entries a row
 CHECKED = (150_000, 10_000, 40), (300_000, 2_500, 20)
-OFTEN = 5  # times the repeats, for what takes some milliseconds
+OFTEN = 2  # times the repeats, for what takes some milliseconds
 
 
 def text_like(n: int, d: int, row: int, seed: int = 0) -> Any:
@@ -134,7 +134,7 @@ def main() -> None:
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("RESHUFFLE_DATA", beside)))
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--only", nargs="*", help="mnist, text, or with no name at all neither")
     parser.add_argument("--model", action="store_true")
     options = parser.parse_args()
