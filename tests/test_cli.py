@@ -1,6 +1,5 @@
 """The command through its real entry point."""
 
-import io
 import json
 import re
 import subprocess
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle import cli
 
 COMMAND = Path(sys.executable).with_name("reshuffle")
 
@@ -20,22 +18,6 @@ def run(*arguments, status=0, stdin=None):
     done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, input=stdin)
     assert done.returncode == status, done.stderr
     return done.stdout, done.stderr
-
-
-@pytest.fixture
-def called(monkeypatch, capsys):
-    """The same in this process, which spares the start of another."""
-
-    def call(*arguments, status=0, stdin=""):
-        monkeypatch.setattr(sys, "argv", ["reshuffle", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        out, err = capsys.readouterr()
-        assert stop.value.code == status, err
-        return out, err
-
-    return call
 
 
 KEYS = (

@@ -1,12 +1,10 @@
 """What is wrong with the arguments of a command is said before it reads or prints anything: here, no data is there to read."""
 
 import inspect
-import sys
 from typing import Annotated, get_args, get_origin
 
 import pytest
 
-from reshuffle.cli import main
 from reshuffle.cli.application import app
 
 COMMANDS = {each.name or each.callback.__name__: each.callback for each in app.registered_commands}
@@ -14,16 +12,12 @@ ON_DATA = {name: body for name, body in COMMANDS.items() if "path" in inspect.si
 
 
 @pytest.fixture
-def refused(capsys, monkeypatch, tmp_path):
+def refused(called, monkeypatch, tmp_path):
     """The one line that a command ends with."""
     monkeypatch.chdir(tmp_path)
 
     def line(*words):
-        monkeypatch.setattr(sys, "argv", ["reshuffle", *words])
-        with pytest.raises(SystemExit) as end:
-            main()
-        printed = capsys.readouterr()
-        assert end.value.code == 2
+        printed = called(*words, status=2)
         assert not printed.out
         assert printed.err.count("\n") == 1
         assert not list(tmp_path.iterdir())

@@ -14,7 +14,6 @@ from scipy.optimize import LinearConstraint, linprog, lsq_linear, minimize
 
 import reshuffle as rs
 from reshuffle import theory
-from reshuffle.cli import main
 from reshuffle.losses import get_loss
 from reshuffle.optimum.existence import _balanced_inside
 from tests.solver.test_epochs import some_problem
@@ -294,25 +293,19 @@ def test_separable_data_and_no_other_is_refused(seed, loss, n, d, intercept, spa
         assert theory.measure(problem).gradient_norm < 1e-6
 
 
-def test_the_command_line_says_in_one_line_that_there_is_no_minimiser(tmp_path, capsys, monkeypatch):
+def test_the_command_line_says_in_one_line_that_there_is_no_minimiser(tmp_path, called):
     path = tmp_path / "toy.csv"
     path.write_text("a,b,label\n1,2,1\n2,1,1\n-1,-1,-1\n-2,0,-1\n0,0,-1\n")
     for command in (["plan"], ["run", "--step-size", "budget"], ["report", "-o", str(tmp_path / "page.html")]):
         words = ["--alpha", "0", "--no-intercept", "--scale", "none", *command[1:]]
-        monkeypatch.setattr("sys.argv", ["reshuffle", command[0], str(path), *words])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        out, err = capsys.readouterr()
-        assert (stop.value.code, out) == (2, "")
+        out, err = called(command[0], path, *words, status=2)
+        assert out == ""
         assert err.splitlines()[-1].startswith("reshuffle: loss='logistic' with alpha=0 has no minimiser on this data")
         assert "> 0 for 4 of 5" in err
         assert err.endswith("use alpha > 0\n")
     words = ["--loss", "logistic", "--alpha", "0", "--epochs", "2", "--scale", "none"]
-    monkeypatch.setattr("sys.argv", ["reshuffle", "run", str(path), *words])  # training needs no minimiser
-    with pytest.raises(SystemExit) as stop:
-        main()
-    out, err = capsys.readouterr()
-    assert (stop.value.code, len(out.splitlines())) == (0, 3)
+    out, err = called("run", path, *words)  # training needs no minimiser
+    assert len(out.splitlines()) == 3
     assert "promised" not in out
     assert err.startswith("reshuffle: nothing is promised: loss='logistic' with alpha=0 has no minimiser")
     problem = rs.Problem([[1.0, 2.0], [-1.0, 0.0]], [1, -1])

@@ -12,7 +12,6 @@ import pytest
 import scipy.sparse as sp
 
 import reshuffle as rs
-from reshuffle import cli
 from reshuffle.data import READERS, Reader
 
 
@@ -142,7 +141,7 @@ def test_options_that_do_not_apply_are_refused(tmp_path):
         rs.load(tmp_path / "empty")
 
 
-def test_a_new_format_is_one_entry(tmp_path, monkeypatch, capsys):
+def test_a_new_format_is_one_entry(tmp_path, monkeypatch, called):
     def read_rows(path):
         table = np.loadtxt(path, ndmin=2)
         return table[:, :-1], table[:, -1]
@@ -157,11 +156,7 @@ def test_a_new_format_is_one_entry(tmp_path, monkeypatch, capsys):
             with pytest.raises(ValueError, match="only"):
                 rs.load(path, **option)
         want = rs.constants(rs.Problem(data.X, data.y, loss="logistic"), permutations=3)
-        patched.setattr(sys, "argv", ["reshuffle", "constants", str(path), "--loss", "logistic", "--permutations", "3", "--json"])
-        with pytest.raises(SystemExit) as done:
-            cli.main()
-        assert done.value.code == 0
-        printed = json.loads(capsys.readouterr().out)
+        printed = json.loads(called("constants", path, "--loss", "logistic", "--permutations", "3", "--json").out)
         assert (printed["L"], printed["lhat_mean"]) == (want.L, want.lhat_mean)
     with pytest.raises(ValueError, match="line 1"):  # svmlight text again
         rs.load(path)

@@ -1,7 +1,6 @@
 """Weights of rows in files that are read into memory: those that a store of the same file holds, in the same words."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -19,22 +18,6 @@ def rows():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((N, D))
     return X, np.where(X[:, 0] - 2.0 * X[:, 1] + rng.standard_normal(N) > 0, 1, 0), rng.integers(0, 4, N)
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    """The commands, as a shell calls them."""
-    from reshuffle.cli import main
-
-    def words(*words, ends=0):
-        monkeypatch.setattr(sys, "argv", ["reshuffle", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        printed = capsys.readouterr()
-        assert end.value.code in (ends, None), printed.err
-        return printed
-
-    return words
 
 
 @pytest.mark.parametrize("ending", READ)
@@ -126,7 +109,7 @@ def test_weights_that_lie_there_unused_are_said(tmp_path, rows):
     assert len(rs.load(tmp_path / "a.npz", weight="sample_weight").notes) == 1
 
 
-def test_commands_use_the_weights_and_say_so(run, rows, tmp_path):
+def test_commands_use_the_weights_and_say_so(called, rows, tmp_path):
     """Oracle: the problem in memory, its weights divided by their mean over the rows that count."""
     X, y, w = rows
     path = tmp_path / "data.csv"
@@ -135,39 +118,39 @@ def test_commands_use_the_weights_and_say_so(run, rows, tmp_path):
     problem = rs.Problem(X[kept], y[kept], loss="logistic", alpha=1e-3, sample_weight=w[kept] / w[kept].mean())
     about = ["--loss", "logistic", "--alpha", "1e-3", "--no-intercept", "--scale", "none", "--target", "y", "--weight", "w"]
 
-    printed = run("constants", path, "--permutations", "2", *about, "--json")
+    printed = called("constants", path, "--permutations", "2", *about, "--json")
     assert printed.err.count(said) == 1
     assert json.loads(printed.out)["lhat_mean"] == pytest.approx(rs.constants(problem, permutations=2).lhat_mean, rel=1e-9)
-    printed = run("run", path, "--epochs", "2", "--batch-size", "4", *about, "--json")
+    printed = called("run", path, "--epochs", "2", "--batch-size", "4", *about, "--json")
     assert json.loads(printed.out)["f"] == pytest.approx(rs.minimize(problem, batch_size=4, epochs=2).f, rel=1e-6)
 
-    printed = run("fit", path, *about, "--tol", "1e-9", "--out", tmp_path / "m.json")
+    printed = called("fit", path, *about, "--tol", "1e-9", "--out", tmp_path / "m.json")
     assert said in printed.err
     model = rs.CertifiedClassifier(alpha=1e-3, tol=1e-9, fit_intercept=False).fit(X, y, sample_weight=w)
     np.testing.assert_allclose(rs.models.load(tmp_path / "m.json").coef_, model.coef_, atol=1e-4)
-    printed = run("predict", tmp_path / "m.json", path)  # the column is known by its name
+    printed = called("predict", tmp_path / "m.json", path)  # the column is known by its name
     assert f"accuracy {model.score(X, y, w):.4f} on 400 rows" in printed.err
     assert "not trained on" not in printed.err
-    printed = run("predict", tmp_path / "m.json", path, "--weight", "y", "--target", "w")
+    printed = called("predict", tmp_path / "m.json", path, "--weight", "y", "--target", "w")
     assert "rows count by their weights in 'y', 0 to 1" in printed.err
 
-    code = run("plan", path, *about, "--for", "reshuffle")
+    code = called("plan", path, *about, "--for", "reshuffle")
     names = {}
     exec(compile(code.out, "snippet", "exec"), names)
     np.testing.assert_allclose(names["problem"].sample_weight, problem.sample_weight, rtol=1e-12)
-    assert "weight='v' is not a column of" in run("constants", path, "--target", "y", "--weight", "v", ends=2).err
+    assert "weight='v' is not a column of" in called("constants", path, "--target", "y", "--weight", "v", status=2).err
     _npy(tmp_path / "data.npy", X, y, w)
     beside = ["--target", "y.npy", "--weight", "w.npy", "--out", tmp_path / "w.npy"]
-    assert "w.npy' is the data that is to be read" in run("fit", tmp_path / "data.npy", *beside, ends=2).err
+    assert "w.npy' is the data that is to be read" in called("fit", tmp_path / "data.npy", *beside, status=2).err
 
 
-def test_weights_by_their_place_where_columns_have_no_names(run, rows, tmp_path):
+def test_weights_by_their_place_where_columns_have_no_names(called, rows, tmp_path):
     X, y, w = rows
     w = w + 1
     for name, columns in {"all": [w, *X.T, y], "features": [*X.T], "one": [*X.T, y]}.items():
         np.savetxt(tmp_path / f"{name}.csv", np.column_stack(columns), delimiter=",")
-    run("fit", tmp_path / "all.csv", "--weight", "0", "--loss", "logistic", "--out", tmp_path / "m.json")
-    printed = [run("predict", tmp_path / "m.json", tmp_path / f"{name}.csv") for name in ("all", "features")]
+    called("fit", tmp_path / "all.csv", "--weight", "0", "--loss", "logistic", "--out", tmp_path / "m.json")
+    printed = [called("predict", tmp_path / "m.json", tmp_path / f"{name}.csv") for name in ("all", "features")]
     assert printed[0].out == printed[1].out
     assert "rows count by their weights in '0', 1 to 4" in printed[0].err
     assert "accuracy" in printed[0].err
@@ -176,6 +159,6 @@ def test_weights_by_their_place_where_columns_have_no_names(run, rows, tmp_path)
     predicted = np.array([float(line) for line in printed[0].out.splitlines()])
     assert f"accuracy {np.average(predicted == y, weights=w):.4f}" in printed[0].err
     assert model.columns_.weight == "0"
-    refused = run("predict", tmp_path / "m.json", tmp_path / "one.csv", ends=2)  # of labels, or of weights
+    refused = called("predict", tmp_path / "m.json", tmp_path / "one.csv", status=2)  # of labels, or of weights
     assert f"has {D + 1} features; the model was trained on {D}" in refused.err
-    assert "accuracy" in run("predict", tmp_path / "m.json", tmp_path / "one.csv", "--target", "-1").err
+    assert "accuracy" in called("predict", tmp_path / "m.json", tmp_path / "one.csv", "--target", "-1").err

@@ -654,26 +654,15 @@ def test_scratch_that_has_no_room_is_refused_before_work(built, monkeypatch):
     assert sorted(path.iterdir()) == before  # nothing is left there
 
 
-def test_commands(built, tmp_path, capsys, monkeypatch):
-    from reshuffle.cli import main
-
+def test_commands(built, tmp_path, called):
     path, X, _ = built
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["reshuffle", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        printed = capsys.readouterr()
-        assert end.value.code in (0, None), printed.err
-        return printed
-
-    assert "rows         400" in run("store", "build", tmp_path / "c.store", tmp_path / "part-*", "--one-based").out
+    assert "rows         400" in called("store", "build", tmp_path / "c.store", tmp_path / "part-*", "--one-based").out
     assert content(tmp_path / "c.store").keys() == content(path).keys()
-    assert "labels       yes" in run("store", "info", path, "--check").out
-    assert json.loads(run("store", "info", path, "--json").out)["n"] == N
-    c = json.loads(run("constants", path, "--memory", "64MiB", "--permutations", "2", "--json").out)
+    assert "labels       yes" in called("store", "info", path, "--check").out
+    assert json.loads(called("store", "info", path, "--json").out)["n"] == N
+    c = json.loads(called("constants", path, "--memory", "64MiB", "--permutations", "2", "--json").out)
     assert c["lhat_mean"] == pytest.approx(rs.constants(sp.csr_array(X), permutations=2).lhat_mean, rel=1e-9)
-    assert "certified relative gap" in run("fit", path, "--alpha", "1e-3", "--scale", "none", "--out", tmp_path / "m.json").out
-    predicted = run("predict", tmp_path / "m.json", path)
+    assert "certified relative gap" in called("fit", path, "--alpha", "1e-3", "--scale", "none", "--out", tmp_path / "m.json").out
+    predicted = called("predict", tmp_path / "m.json", path)
     assert len(predicted.out.splitlines()) == N
     assert "accuracy" in predicted.err

@@ -218,55 +218,45 @@ def test_a_fit_of_a_store_is_that_in_memory(weighted, kind):
     assert np.abs(models[0].coef_ - kind("logistic", tol=1e-9, **options).fit(X, y).coef_).max() > 1e-2
 
 
-def test_commands_use_the_weights_and_say_so(weighted, tmp_path, capsys, monkeypatch):
+def test_commands_use_the_weights_and_say_so(weighted, tmp_path, called):
     """Oracle: the problem in memory, its weights divided by their mean over the rows that count."""
-    from reshuffle.cli import main
-
     path, X, y, w = weighted
 
-    def run(*words, ends=0):
-        monkeypatch.setattr(sys, "argv", ["reshuffle", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        printed = capsys.readouterr()
-        assert end.value.code in (ends, None), printed.err
-        return printed
-
     again = tmp_path / "again.store"
-    assert "weights      yes" in run("store", "build", again, tmp_path / "data.npz", "--weight", "w").out
+    assert "weights      yes" in called("store", "build", again, tmp_path / "data.npz", "--weight", "w").out
     assert content(again) == content(path)
-    assert "weights      yes" in run("store", "info", path, "--check").out
+    assert "weights      yes" in called("store", "info", path, "--check").out
 
     kept = w > 0
     problem = rs.Problem(X[kept], y[kept], loss="logistic", alpha=1e-3, sample_weight=w[kept] / w[kept].mean())
     about = ["--loss", "logistic", "--alpha", "1e-3", "--no-intercept", "--scale", "none"]
     said = "rows count by their weights in the store, 0 to 3"
-    printed = run("constants", path, "--permutations", "2", *about, "--json")
+    printed = called("constants", path, "--permutations", "2", *about, "--json")
     assert printed.err.count(said) == 1
     expected = rs.constants(problem, permutations=2)
     assert json.loads(printed.out)["lhat_mean"] == pytest.approx(expected.lhat_mean, rel=1e-9)
-    printed = run("constants", path, "--quick", *about, "--json")
+    printed = called("constants", path, "--quick", *about, "--json")
     assert said in printed.err
     assert json.loads(printed.out)["L"] == pytest.approx(expected.L, rel=1e-12)
 
-    printed = run("run", path, "--epochs", "2", "--batch-size", "4", *about, "--json")
+    printed = called("run", path, "--epochs", "2", "--batch-size", "4", *about, "--json")
     assert said in printed.err
     assert json.loads(printed.out)["f"] == pytest.approx(rs.minimize(problem, batch_size=4, epochs=2).f, rel=1e-6)
 
-    printed = run("fit", path, *about, "--tol", "1e-9", "--out", tmp_path / "m.json")
+    printed = called("fit", path, *about, "--tol", "1e-9", "--out", tmp_path / "m.json")
     assert said in printed.err
     model = rs.CertifiedClassifier(alpha=1e-3, tol=1e-9, fit_intercept=False).fit(X, y, sample_weight=w)
     np.testing.assert_allclose(rs.models.load(tmp_path / "m.json").coef_, model.coef_, atol=1e-4)
-    printed = run("predict", tmp_path / "m.json", path)
+    printed = called("predict", tmp_path / "m.json", path)
     assert len(printed.out.splitlines()) == N
     assert f"accuracy {model.score(X, y, w):.4f} on 400 rows" in printed.err
 
-    code = run("plan", path, *about, "--for", "reshuffle")
+    code = called("plan", path, *about, "--for", "reshuffle")
     assert said in code.err
     names = {}
     exec(compile(code.out, "snippet", "exec"), names)
     np.testing.assert_allclose(names["problem"].sample_weight, problem.sample_weight, rtol=1e-12)
-    refused = run("plan", path, *about, "--for", "sklearn", ends=2)
+    refused = called("plan", path, *about, "--for", "sklearn", status=2)
     assert "there is no code for 'sklearn' where rows have weights; use 'reshuffle'" in refused.err
 
 

@@ -7,7 +7,6 @@ import os
 import pickle
 import re
 import signal
-import sys
 import time
 import weakref
 from itertools import pairwise
@@ -18,7 +17,6 @@ import pytest
 import scipy.sparse as sp
 
 import reshuffle as rs
-from reshuffle import cli
 from reshuffle.rows import DualState, DualStep, as_rows
 from reshuffle.rows.centred import CentredRows
 from reshuffle.solver.certified import solve
@@ -344,44 +342,33 @@ def test_rows_of_an_array_are_looked_at(client):
         rs.Problem(da.ones((0, 3)), loss="unit")
 
 
-def command(monkeypatch, capsys, *arguments, status=0):
-    monkeypatch.setattr(sys, "argv", ["reshuffle", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    out, err = capsys.readouterr()
-    assert stop.value.code == status, err
-    return out, err
-
-
-def test_commands_keep_rows_on_a_cluster(client, tmp_path, monkeypatch, capsys):
+def test_commands_keep_rows_on_a_cluster(client, tmp_path, called):
     at = "--cluster", client.scheduler.address
-    out, err = command(monkeypatch, capsys, "constants", "iris", "--batch-size", 4, "--permutations", 2, "--json", *at)
+    out, err = called("constants", "iris", "--batch-size", 4, "--permutations", 2, "--json", *at)
     assert err.startswith("reshuffle: cluster of 2 workers; dashboard: http://")
     expected = rs.constants(rs.load("iris").X, batch_size=4, permutations=2)
     assert json.loads(out)["lhat_mean"] == pytest.approx(expected.lhat_mean, rel=EXACT)
     files = tmp_path / "ours.json", tmp_path / "theirs.json"
     for file, where in zip(files, (at, ()), strict=True):
-        assert "certified relative gap" in command(monkeypatch, capsys, "fit", "breast_cancer", "--out", file, *where)[0]
+        assert "certified relative gap" in called("fit", "breast_cancer", "--out", file, *where)[0]
     ours, theirs = (rs.models.load(file).coef_ for file in files)
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)  # few features: the same Newton steps
-    tables = [
-        command(monkeypatch, capsys, "order", "breast_cancer", "--scheme", "file", "--no-measure", *where)[0] for where in (at, ())
-    ]
+    tables = [called("order", "breast_cancer", "--scheme", "file", "--no-measure", *where)[0] for where in (at, ())]
     assert tables[0] == tables[1]
 
 
-def test_a_scheduler_that_is_not_there_is_one_line(monkeypatch, capsys):
+def test_a_scheduler_that_is_not_there_is_one_line(called, monkeypatch):
     monkeypatch.setattr(dask_rows, "_SECONDS_TO_ANSWER", 1)
-    _, err = command(monkeypatch, capsys, "constants", "no such file", "--cluster", "tcp://127.0.0.1:1", status=2)
+    _, err = called("constants", "no such file", "--cluster", "tcp://127.0.0.1:1", status=2)
     assert re.fullmatch(r"reshuffle: no scheduler of Dask's answers at 'tcp://127.0.0.1:1' within 1 s .*or use 'local'.*\n", err)
 
 
-def test_workers_that_do_not_start_are_one_line(monkeypatch, capsys):
+def test_workers_that_do_not_start_are_one_line(called, monkeypatch):
     def killed(**options):
         raise RuntimeError("Nanny failed to start.")
 
     monkeypatch.setattr(dask_rows, "LocalCluster", killed)
-    _, err = command(monkeypatch, capsys, "constants", "iris", "--cluster", "local", status=2)
+    _, err = called("constants", "iris", "--cluster", "local", status=2)
     assert re.fullmatch(r"reshuffle: workers of Dask could not be started on this machine \(Nanny failed to start.\); .*\n", err)
 
 
