@@ -38,6 +38,7 @@ _SECONDS_TO_ANSWER = 5
 _OPERATION = "reshuffle_call"
 
 Answers = Callable[..., tuple[Any, Any]]  # for a list of them, and to be summed
+_Make = tuple[str | None, Any, tuple[Any, ...]]  # what is kept: the token of its origin, a function, its arguments
 
 
 @dataclass
@@ -59,9 +60,7 @@ class _Message:
     token: str | None = None  #: of what is kept beside the result; None asks for the result itself
     keep: bool = False  #: the sums of those below, for what comes down next
     before: Any = None  #: the sum of what stands before this node, of a scan on its way down
-    make: tuple[str | None, Any, tuple[Any, ...]] | None = (
-        None  #: what is kept, first: the token of its origin, function, arguments
-    )
+    make: _Make | None = None  #: what is kept, first
 
 
 class Exchange(NamedTuple):

@@ -74,10 +74,8 @@ class Shared:
 
     def _look(self, g: Vector) -> None:
         norms, rows = self.squared_norms, self.problem.rows
-        memory = (
-            rows.entries if rows.bounds is None else rows.n
-        )  # as much as rows take, or a vector of theirs where they are on disk
-        room = memory // rows.dimension if self.share is None else 0
+        # What the recurrence keeps takes no more memory than the rows, or where these are on disk than a vector of theirs.
+        room = (rows.entries if rows.bounds is None else rows.n) // rows.dimension if self.share is None else 0
         squared = self.rows.squared or lanczos.GolubKahan(self.rows.factored, keep=room)
         if self.share is not None:
             top = lanczos.upper_bound(squared, g, slack=self.tol, failure_probability=self.share)
