@@ -11,7 +11,7 @@ from reshuffle.rows import DualState, DualStep
 from reshuffle.solver.certified import baseline, solve, tuning
 from reshuffle.solver.certified import sdca as passes
 from reshuffle.solver.certified.progress import Progress
-from reshuffle.solver.certified.sdca import Pace, Visits, awake, grown, rest
+from reshuffle.solver.certified.sdca import Pace, Visits, awake, grown, levelled, proven, rest, told
 
 
 def test_rows_that_gain_little_rest_longer_each_time():
@@ -210,7 +210,7 @@ def test_a_first_pass_that_grows_leaves_x_where_its_dual_values_say(intercept):
     visits, squares, pull = Visits(p, 0), np.ones(3000), 0.1
     x, state = np.full(p.dimension, 0.0), DualState(np.zeros(3000), np.zeros(3000))
     x[p.d :] = 0.2
-    share = grown(p, visits, squares, DualStep(p.loss, pull, pull * intercept), x, state)
+    share, _ = grown(p, visits, squares, DualStep(p.loss, pull, pull * intercept), x, state)
     assert share == pytest.approx(1.0 - 1.0 / tuning.PARTS, abs=1e-2)
     assert np.count_nonzero(state.dual) == round(share * 3000)
     weighted = p.sample_weight * state.dual
@@ -226,7 +226,7 @@ def test_the_first_pass_grows_only_where_rows_leave_it_to_others_to_fit_them():
     def visited(X, y, pull=0.1, loss="logistic"):
         p = rs.Problem(X, y, loss=loss, alpha=1.0 / (pull * y.size))
         squares, state = p.squared_norms(), DualState(np.zeros(p.n), np.zeros(p.n))
-        return grown(p, Visits(p, 0), squares, step._replace(loss=p.loss, pull=pull), np.zeros(p.d), state)
+        return grown(p, Visits(p, 0), squares, step._replace(loss=p.loss, pull=pull), np.zeros(p.d), state)[0]
 
     assert visited(X, y) > 0.9
     assert visited(X, y, pull=100.0) == 0.0  # rows that fit themselves
@@ -239,8 +239,80 @@ def test_a_first_pass_that_grows_saves_passes(monkeypatch):
     X, y = topical()
     p = rs.Problem(X, y, loss="logistic", alpha=10.0 / 3000)
     records = len(solve(p, tol=1e-3).history)
-    monkeypatch.setattr(passes, "grown", lambda *data: 0.0)
+    monkeypatch.setattr(passes, "grown", lambda *data: (0.0, math.inf))
     assert records < len(solve(p, tol=1e-3).history)
+
+
+def test_with_strong_regularisation_one_pass_and_one_proof_do(monkeypatch):
+    X, y = topical()
+    p = rs.Problem(X, y, loss="logistic", alpha=1000.0 / 3000)
+    visited, epoch = [], type(p.rows).sdca_epoch
+
+    def counted(rows, visit, *others):
+        visited.extend(visit.tolist())
+        epoch(rows, visit, *others)
+
+    monkeypatch.setattr(type(p.rows), "sdca_epoch", counted)
+    found = solve(p, tol=1e-3)
+    assert sorted(visited) == list(range(3000))
+    assert found.converged
+    assert found.f - solve(p, tol=1e-10).f <= found.gap <= 1e-3 * (baseline(p).f - found.f)
+    del visited[:]
+    monkeypatch.setattr(passes, "proven", lambda *data: False)
+    assert solve(p, tol=1e-3).converged
+    assert len(visited) > 3000
+
+
+def passed_once():
+    """A problem, its squared norms, and x and dual values after one pass over it."""
+    X, y = topical(n=4000, d=400)
+    p = rs.Problem(X, y, loss="logistic", alpha=0.01, sample_weight=np.random.default_rng(3).random(4000) + 0.5)
+    squares, x, state = p.squared_norms(), np.zeros(p.d), DualState(np.zeros(p.n), np.zeros(p.n))
+    visit = np.random.default_rng(0).permutation(p.n).astype(np.int32)
+    p.rows.sdca_epoch(visit, p.labels, p.sample_weight, squares, DualStep(p.loss, 1.0 / (p.n * p.alpha), 0.0), x, state)
+    return p, squares, x, state.dual
+
+
+def test_all_rows_tell_the_gaps_and_some_tell_them_up_to_chance():
+    p, squares, x, dual = passed_once()
+    level, _ = levelled(p, p.samples, x, p.margins(x))
+    g = p.gradient(level)
+    exact = p.objective(x), p.objective(x) - p.dual_objective_along(dual)(1.0), float(g @ g) / (2.0 * p.alpha)
+    np.testing.assert_allclose(told(p, squares, x, dual, np.arange(p.n)), exact, rtol=1e-9)
+    rng = np.random.default_rng(1)
+    found = np.array([told(p, squares, x, dual, np.sort(rng.choice(p.n, 500, replace=False))) for _ in range(200)])
+    of_mean = found.std(axis=0) / math.sqrt(200)
+    assert (np.abs(found.mean(axis=0) - exact) < 4.0 * of_mean).all()
+    assert (of_mean < 0.1 * np.array(exact)).all()
+
+
+@pytest.mark.parametrize(("gaps", "offers"), [((3.0, 3.0), 0), ((3.0, 1.9), 1), ((0.9, 3.0), 1), ((0.9, 0.9), 1)])
+def test_a_proof_is_tried_where_some_rows_say_that_it_will_do(gaps, offers, monkeypatch):
+    p, squares, x, dual = passed_once()
+    progress = Progress(p, np.zeros(p.d), baseline(p), tol=10.0, max_iter=100, small=False, callback=None)
+    target, offered, offer = 10.0 * baseline(p).gain(p.objective(x)), [], progress.offer
+    monkeypatch.setattr(passes, "told", lambda *data: (p.objective(x), *(target * gap for gap in gaps)))
+    monkeypatch.setattr(progress, "offer", lambda *given, **options: offered.append(given) or offer(*given, **options))
+    assert proven(p, progress, squares, x, dual) is bool(offers)
+    assert len(offered) == offers
+    for _, f, given in offered:
+        assert (given is dual) == (gaps[0] < 1.0)
+        assert f <= p.objective(x)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_point_is_as_long_as_is_best_and_its_intercept_where_it_should_be(intercept):
+    """Of a parabola, a Newton step finds the least point."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((60, 4))
+    p = rs.Problem(X, X @ np.ones(4) + 3.0, loss="squared", alpha=0.3, fit_intercept=intercept, sample_weight=rng.random(60) + 0.5)
+    x = rng.standard_normal(p.dimension)
+    found, z = levelled(p, p.samples, x, p.margins(x))
+    np.testing.assert_allclose(z, p.margins(found), rtol=1e-12)
+    np.testing.assert_allclose(found[:4] / x[:4], found[0] / x[0])
+    slope = p.gradient(found)
+    assert slope[:4] @ x[:4] == pytest.approx(0.0, abs=1e-12)
+    np.testing.assert_allclose(slope[4:], 0.0, atol=1e-12)
 
 
 def test_where_few_rows_are_awake_the_mean_of_x_is_offered(monkeypatch):

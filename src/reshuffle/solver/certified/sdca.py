@@ -10,7 +10,7 @@ Where only a few rows are read in a pass, x moves to and fro between what they a
 point; the dual values as they are bound the minimum best.
 
 What a pass gained is known for nothing, and falls as the gap does: it says when to look at f and the bound, which costs as much as
-half a pass, and how many passes are still to go.
+half a pass, and how many passes are still to go. With strong regularisation there may be none after the first (`proven`).
 
 An intercept bears no regulariser, which the dual sees as a constraint, w'v = 0. It gets a weak pull of its own towards a centre
 that moves to where the intercept has come after every pass (the method of multipliers), so that the pull fades out.
@@ -29,7 +29,7 @@ from reshuffle.problem import Problem
 from reshuffle.rows import DualState, DualStep
 from reshuffle.solver.certified import tuning
 from reshuffle.solver.certified.progress import TINY, Progress
-from reshuffle.vectors import Vector
+from reshuffle.vectors import Vector, dot
 
 
 def sdca(
@@ -50,7 +50,7 @@ def sdca(
     pull = 1.0 / (problem.n * problem.alpha)
     intercept_pull = pull * (float(np.median(squares)) or 1.0) if problem.fit_intercept else 0.0
     step = DualStep(problem.loss, pull, intercept_pull)
-    visits, pace, mean = Visits(problem, seed), Pace(progress.gap), x.copy()
+    visits, pace, mean, doubt = Visits(problem, seed), Pace(progress.gap), x.copy(), math.inf
     if worth < math.inf:
         share, visit = visits.next(min(tuning.TRIAL, tuning.TRIAL_ROWS * problem.dimension / problem.n))
         state = DualState(dual, np.zeros(problem.n))
@@ -61,7 +61,8 @@ def sdca(
             return False
     elif not dual.any():
         state = DualState(dual, np.zeros(problem.n))
-        pace.went_on(grown(problem, visits, squares, step, x, state))
+        share, doubt = grown(problem, visits, squares, step, x, state)
+        pace.went_on(share)
     while True:
         aim = progress.aim
         if visits.over:
@@ -73,6 +74,9 @@ def sdca(
         if visits.over:
             pace.passed(*visits.rest(state.gains))
             del state, visit  # rows on disk leave little memory for vectors of all of them while f is looked at
+        if visits.over and doubt <= tuning.PROVEN_BELOW * progress.share and proven(problem, progress, squares, x, dual):
+            return True
+        doubt = math.inf
         if not visits.over or pace.expected <= aim or pace.hopeless(aim, patience) or progress.at_last:
             if progress.offer(mean, None, dual, pull=-problem.alpha * x[: problem.d]):
                 return True
@@ -85,20 +89,21 @@ def sdca(
             x[-1] -= intercept_pull * float(problem.sample_weight @ dual)
 
 
-def grown(problem: Problem, visits: "Visits", squares: Vector, step: DualStep, x: Vector, state: DualState) -> float:
+def grown(problem: Problem, visits: "Visits", squares: Vector, step: DualStep, x: Vector, state: DualState) -> tuple[float, float]:
     """The first pass, but for its last part, in parts that each take the rows visited by then for all that there are. Rows that
     come early then do not keep dual values from where x knew nothing, and the pass leads where others take two or three to come
-    (growing batches, in one pass). Returns the share that was visited.
+    (growing batches, in one pass). Returns the share that was visited, and how much there is to doubt of it.
 
     That is so where rows leave it to others to fit them: where a visit moves the own margin by little (`reach`, times how much the
-    loss bends) and x is good for rows that it has not seen. Where it is not after the first part, that was all.
+    loss bends) and x is good for rows that it has not seen. Where it is not after the first part, that was all. The product of both
+    is the doubt.
     """
     rows, weights = problem.rows, problem.sample_weight
     reach = step.pull * float(weights @ squares) / problem.n + step.intercept_pull
     reach *= problem.loss.smoothness or math.inf
     if reach > 1.0 or rows.elsewhere or rows.bounds is not None:
-        return 0.0
-    visited, centre = 0, x[problem.d :].copy()
+        return 0.0, math.inf
+    doubt, visited, centre = math.inf, 0, x[problem.d :].copy()
 
     def shrink(before: int, after: int) -> None:
         x[:] *= before / after
@@ -114,10 +119,59 @@ def grown(problem: Problem, visits: "Visits", squares: Vector, step: DualStep, x
         if before == 0:
             samples, level, along = _unseen(problem, x, visits.ahead(tuning.TRIAL_JUDGES))
             left = samples.total(level, along, 1.0) / max(samples.total(level, along, 0.0), TINY)
-            if reach * left > tuning.GROWS_BELOW:
+            doubt = reach * left
+            if doubt > tuning.GROWS_BELOW:
                 break
     shrink(visited, problem.n)
-    return visited / problem.n
+    return visited / problem.n, doubt
+
+
+def proven(problem: Problem, progress: Progress, squares: Vector, x: Vector, dual: Vector) -> bool:
+    """Whether one pass was enough. Where rows hardly move x, x is good long before dual values are, those of rows that came early
+    above all: then the slopes at x are better dual values, though they cost a product. Some rows tell what gap either would prove;
+    if both are much, no more is asked.
+    """
+    rows = np.arange(0, problem.n, min(max(problem.n // tuning.PROOF_ROWS, 8), tuning.PARTS))
+    f, by_dual, by_slopes = told(problem, squares, x, dual, rows)
+    target = progress.share * progress.baseline.gain(f)
+    if min(by_dual, by_slopes / tuning.PROOF_WITHIN) > target:
+        return False
+    z = problem.margins(x)
+    if by_dual <= target and progress.offer(x, problem.objective_at(z, x), dual, pull=-problem.alpha * x[: problem.d]):
+        return True
+    x, z = levelled(problem, problem.samples, x, z)
+    return progress.offer(x, problem.objective_at(z, x), problem.duals(z))
+
+
+def told(problem: Problem, squares: Vector, x: Vector, dual: Vector, rows: Any) -> tuple[float, float, float]:
+    """f, the gap by the dual values that x belongs to, and that by the slopes at x once it is levelled, |g|^2 / (2 alpha) for the
+    gradient g, as these rows tell them. Each row has a gap of its own by its dual value; of g they tell a mean, and what chance
+    adds to its square is known.
+    """
+    samples, z, u = problem.samples.take(rows), problem.rows.margins(x, rows), dual[rows]
+    losses, m, share = samples.total(z, z, 0.0), rows.size, rows.size / problem.n
+    by_dual = (losses + samples.total_conjugate(u, 1.0) - float(dot(samples.weights * u, z))) / m
+    level, z = levelled(problem, samples, x, z)
+    apart = samples.models(z, False)[0] - samples.weights * u  # alpha x is what the dual values make of all rows
+    g = problem.rows.transposed(apart, rows)[: problem.d] / m + problem.alpha * (level - x)[: problem.d]
+    square = float(dot(g, g)) - (1.0 - share) * float(squares[rows] @ apart**2) / m**2
+    return losses / m + problem.regulariser(x), by_dual, square / (2.0 * problem.alpha)
+
+
+def levelled(problem: Problem, samples: Any, x: Vector, z: Vector) -> tuple[Vector, Vector]:
+    """x and its margins at samples after a Newton step in one or two numbers: how long coefficients are, and the intercept."""
+    slopes, curvatures = samples.models(z, False)
+    along = np.array([z, np.ones(z.size)] if problem.fit_intercept else [z])
+    if problem.fit_intercept:
+        along[0] -= x[-1]
+    gradient, hessian = along @ slopes, (curvatures * along) @ along.T
+    gradient[0] += 2.0 * z.size * problem.regulariser(x)
+    hessian[0, 0] += 2.0 * z.size * problem.regulariser(x)
+    step = -np.linalg.lstsq(hessian, gradient, rcond=None)[0]
+    x = x.copy()
+    x[: problem.d] *= 1.0 + step[0]
+    x[problem.d :] += step[1:]
+    return x, z + step @ along
 
 
 def _unseen(problem: Problem, x: Vector, rows: Any) -> tuple[Any, Vector, Vector]:

@@ -43,6 +43,9 @@ RESTING = 0.5  #: of the passes that visit a row in a flat part of its loss
 
 PARTS = 16  #: of the first pass, each as though the rows visited by then were all
 GROWS_BELOW = 0.1  #: reach of a row times what others leave of its loss: the first pass grows where it is less
+PROVEN_BELOW = 12.5  #: the same over the share that is aimed for: where it is less, one pass may be enough
+PROOF_ROWS = 2000  #: rows at most that tell whether it was
+PROOF_WITHIN = 2.0  #: targets that the gap by the slopes at x may be, by those rows, for these to be worth their products
 RESTS_BELOW = 0.3  #: of what a row gained on average in a pass: one that gained less rests
 RESTS_ABOVE = 0.3  #: of what the pass before gained: where passes gain less each time, all rows are worth a visit
 LONGEST_REST = 15  #: passes
