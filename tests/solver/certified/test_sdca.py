@@ -11,7 +11,7 @@ from reshuffle.rows import DualState, DualStep
 from reshuffle.solver.certified import baseline, solve, tuning
 from reshuffle.solver.certified import sdca as passes
 from reshuffle.solver.certified.progress import Progress
-from reshuffle.solver.certified.sdca import Pace, Visits, awake, grown, levelled, proven, rest, told
+from reshuffle.solver.certified.sdca import Pace, Visits, awake, grown, levelled, proven, pulls_of_intercept, rest, told
 
 
 def test_rows_that_gain_little_rest_longer_each_time():
@@ -313,6 +313,54 @@ def test_a_point_is_as_long_as_is_best_and_its_intercept_where_it_should_be(inte
     slope = p.gradient(found)
     assert slope[:4] @ x[:4] == pytest.approx(0.0, abs=1e-12)
     np.testing.assert_allclose(slope[4:], 0.0, atol=1e-12)
+
+
+def test_an_intercept_is_pulled_as_losses_can_bend_or_as_features_are():
+    X, y = np.random.default_rng(0).standard_normal((50, 3)), np.tile([1.0, -1.0], 25)
+    squares = (X * X).sum(axis=1)
+
+    def pulls(alpha, loss="logistic", fit_intercept=True):
+        return pulls_of_intercept(rs.Problem(X, y, loss=loss, alpha=alpha, fit_intercept=fit_intercept), squares)
+
+    bent = 50 * 0.25
+    features = float(np.median(squares)) / 50
+    assert pulls(1e-6) == pytest.approx((tuning.STRONGEST_PULL / bent, features / 1e-6))
+    assert pulls(1e3) == pytest.approx((tuning.WEAKEST_PULL / bent, tuning.WEAKEST_PULL / bent))
+    between = features / (0.5 * (tuning.WEAKEST_PULL + tuning.STRONGEST_PULL) / bent)
+    assert pulls(between) == pytest.approx((features / between, features / between))
+    assert pulls(1e-6, "hinge") == pytest.approx((features / 1e-6, features / 1e-6))  # nothing says how much a kink bends
+    assert pulls(1e-6, fit_intercept=False) == (0.0, 0.0)
+
+
+def test_the_pull_of_an_intercept_grows_where_features_could_do_without_it(monkeypatch):
+    """Every row has one letter at each place, so that the intercept is a sum of features."""
+    rng, n, places = np.random.default_rng(0), 3000, 150
+    kinds, own = rng.integers(3, size=n), rng.integers(4, size=(3, places))
+    chances = np.minimum(0.9, 0.1 + np.abs(np.arange(places) - 0.5 * places) / (0.3 * places))
+    letters = np.where(rng.random((n, places)) < chances, rng.integers(4, size=(n, places)), own[kinds]) + 4 * np.arange(places)
+    X = sp.csr_array((np.ones(n * places), letters.ravel(), np.arange(0, n * places + 1, places)), shape=(n, 4 * places))
+    y = np.where((kinds == 0) ^ (rng.random(n) < 0.1), 1.0, -1.0)
+    p = rs.Problem(X, y, loss="logistic", alpha=100.0 / n, fit_intercept=True)
+    pulls, epoch = [], type(p.rows).sdca_epoch
+
+    def seen(rows, visit, labels, weights, squares, step, *others):
+        pulls.append(step.intercept_pull)
+        epoch(rows, visit, labels, weights, squares, step, *others)
+
+    monkeypatch.setattr(type(p.rows), "sdca_epoch", seen)
+    squares = p.squared_norms() - 1.0
+
+    def passes_to(tol):
+        del pulls[:]
+        progress = Progress(p, np.zeros(p.dimension), baseline(p), tol=tol, max_iter=200, small=False, callback=None)
+        passes.sdca(p, progress, squares, np.zeros(p.dimension), np.zeros(p.n), seed=0, patience=math.inf)
+        return len(pulls) if progress.finished and progress.gap <= progress.target else math.inf
+
+    growing = passes_to(1e-6)
+    first, strongest = pulls_of_intercept(p, squares)
+    assert first == min(pulls) < pulls[-1] == strongest
+    monkeypatch.setattr(tuning, "PULL_GROWS", 1.0)
+    assert growing < 0.7 * passes_to(1e-6)
 
 
 def test_where_few_rows_are_awake_the_mean_of_x_is_offered(monkeypatch):

@@ -142,6 +142,31 @@ def test_heavy_rows_and_unscaled_features_converge(name):
         assert solve(rs.Problem(X, y, loss=name, alpha=alpha), tol=1e-6, max_iter=200).converged
 
 
+def test_features_that_could_do_without_an_intercept_do_not_keep_dual_values_from_balancing():
+    """Positive features of scales far apart, whose mean is nearly an intercept: a little of it costs the certificate much."""
+    rng = np.random.default_rng([300, 600, 3])
+    X = rng.lognormal(0.0, 0.7, (300, 600))
+    y = np.where((X - 1.3) @ rng.standard_normal(600) + rng.standard_normal(300) > 0.0, 1.0, -1.0)
+    p = rs.Problem(X * np.logspace(-1, 1, 600), y, loss="logistic", alpha=100.0 / 300, fit_intercept=True)
+    found = solve(p, tol=1e-3, max_iter=60)
+    assert found.converged
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_certificate_bears_a_gradient_and_what_its_intercept_asks_of_the_rows(intercept):
+    p = problem("logistic", intercept=intercept)
+    progress = Progress(p, np.zeros(p.dimension), baseline(p), tol=1e-3, max_iter=10, small=False, callback=None)
+    allowed = 2.0 * 0.1 * p.alpha * progress.target
+    mean = float((p.rows.matrix**2).sum(axis=1).mean())
+    of_coefficients, of_intercept = np.zeros(p.dimension), np.zeros(p.dimension)
+    of_coefficients[1], of_intercept[-1] = np.sqrt(allowed), np.sqrt(allowed / mean)
+    for gradient in (of_coefficients, of_intercept) if intercept else (of_coefficients,):
+        assert progress.certificate_can_bear(0.99 * gradient, 0.1)
+        assert not progress.certificate_can_bear(1.01 * gradient, 0.1)
+        assert progress.near(3.1 * gradient)
+        assert not progress.near(3.2 * gradient)
+
+
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("repeated", [False, True])

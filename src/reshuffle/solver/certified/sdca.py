@@ -13,7 +13,8 @@ What a pass gained is known for nothing, and falls as the gap does: it says when
 half a pass, and how many passes are still to go. With strong regularisation there may be none after the first (`proven`).
 
 An intercept bears no regulariser, which the dual sees as a constraint, w'v = 0. It gets a weak pull of its own towards a centre
-that moves to where the intercept has come after every pass (the method of multipliers), so that the pull fades out.
+that moves to where the intercept has come after every pass (the method of multipliers), so that the pull fades out. Where what is
+left of it, which is pull times (w'v)^2 / 2, is not next to nothing of what passes gain, the pull grows.
 """
 
 import math
@@ -48,7 +49,7 @@ def sdca(
     first one is a trial, and if `passes_ahead` says that there are more, that was all. Returns whether anything was offered.
     """
     pull = 1.0 / (problem.n * problem.alpha)
-    intercept_pull = pull * (float(np.median(squares)) or 1.0) if problem.fit_intercept else 0.0
+    intercept_pull, strongest = pulls_of_intercept(problem, squares)
     step = DualStep(problem.loss, pull, intercept_pull)
     visits, pace, mean, doubt = Visits(problem, seed), Pace(progress.gap), x.copy(), math.inf
     if worth < math.inf:
@@ -86,7 +87,24 @@ def sdca(
         else:
             progress.passed()
         if problem.fit_intercept and visits.over:
-            x[-1] -= intercept_pull * float(problem.sample_weight @ dual)
+            off = float(problem.sample_weight @ dual)
+            if 0.5 * intercept_pull * off * off > tuning.CENTRE_LAGS * problem.n * pace.gained:
+                intercept_pull = min(tuning.PULL_GROWS * intercept_pull, strongest)
+                step = step._replace(intercept_pull=intercept_pull)
+            x[-1] -= intercept_pull * off
+
+
+def pulls_of_intercept(problem: Problem, squares: Vector) -> tuple[float, float]:
+    """The first, and the strongest. The stronger the pull is, the more rows undo what others have gained; the weaker, the less the
+    centre moves in a pass. Where features leave much to an intercept, all losses together bend so much that a weak one will do;
+    where they could do without, it has to be as strong as that of a row's features, which passes find out.
+    """
+    if not problem.fit_intercept:
+        return 0.0, 0.0
+    features = (float(np.median(squares)) or 1.0) / (problem.n * problem.alpha)
+    bent = problem.n * (problem.loss.smoothness or 0.0)
+    first = min(max(features, tuning.WEAKEST_PULL / bent), tuning.STRONGEST_PULL / bent) if bent else features
+    return first, max(first, features)
 
 
 def grown(problem: Problem, visits: "Visits", squares: Vector, step: DualStep, x: Vector, state: DualState) -> tuple[float, float]:
@@ -302,6 +320,11 @@ class Pace:
         self._visited = whole / made
         if len(self._passes) > 1:
             self._rate = self._fall(1)
+
+    @property
+    def gained(self) -> float:
+        """By the last pass."""
+        return self._passes[-1][1]
 
     @property
     def cycle(self) -> int:
