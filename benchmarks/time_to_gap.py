@@ -24,7 +24,9 @@ geomean_over_tuned_sgd_1e-3  over a tuned SGDClassifier; `worst` for the largest
 largest_gap_over_target      the true gap we came to, over what was asked for
 accuracy_difference          points on a held-out half, ours with its defaults against the optimum
 busy_over_idle               wall time of a fit to 1e-6 beside four busy processes over that alone, the worst of three runs and four
-                             datasets; busy_over_idle_peer is that of the peer that is fastest alone
+                             datasets; busy_over_idle_peer is that of the peer that is fastest alone, and busy_over_idle_loop that
+                             of a loop that does nothing, which is what the machine leaves to any one thread
+intercept_over_none          CPU time of a fit with an intercept over that without, to 1e-3, on families with many features
 path_over_fits               CPU time of 20 alphas over two decades along a path, over that of 20 fits from nothing
 cv_over_sklearn              CPU time of 5 folds x 10 alphas over that of LogisticRegressionCV with its fastest solver, to one gap
 """
@@ -59,6 +61,7 @@ SECOND_ORDER = ("liblinear", "newton-cholesky", "newton-cg")
 ITERATIONS = (1, 2, 3, 4, 7, 14, 28, 56, 112, 224, 448, 896, 1792, 3584, 7168, 14336)
 MOST_ENTRIES = 1_200_000
 SHORTEST = 3e-3  # seconds: of shorter fits, most is not spent in solvers
+MANY_FEATURES = 500
 LONGEST = 1.0  # seconds that a peer may take where ours does not take longer
 
 TUNING: tuple[tuple[families.Family, int, int], ...] = (
@@ -317,21 +320,33 @@ def busy_over_idle(folders: list[Path]) -> dict[str, Any]:
             peer_name: lambda n=n, solver=peer_name: LogisticRegression(C=1.0, solver=solver, tol=1e-6, fit_intercept=False)  # type: ignore[misc]
             for peer_name in peers
         }
+        makers["loop"] = Loop
         alone = {side: least_wall(make, X, y) for side, make in makers.items()}
         fastest = min(peers, key=lambda side: alone[side])
         others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
         try:
-            beside = {side: max(wall(makers[side](), X, y) for _ in range(3)) for side in ("ours", fastest)}
+            beside = {side: max(wall(makers[side](), X, y) for _ in range(3)) for side in ("ours", fastest, "loop")}
         finally:
             for process in others:
                 process.kill()
                 process.wait()
-        ratios[name] = {"ours": beside["ours"] / alone["ours"], "peer": beside[fastest] / alone[fastest]}
+        sides = {"ours": "ours", "peer": fastest, "loop": "loop"}
+        ratios[name] = {side: beside[who] / alone[who] for side, who in sides.items()}
+    worst = {side: max(ratio[side] for ratio in ratios.values()) for side in ("ours", "peer", "loop")}
     return {
-        "busy_over_idle": max(ratio["ours"] for ratio in ratios.values()),
-        "busy_over_idle_peer": max(ratio["peer"] for ratio in ratios.values()),
+        "busy_over_idle": worst["ours"],
+        "busy_over_idle_peer": worst["peer"],
+        "busy_over_idle_loop": worst["loop"],
         "busy_over_idle_of_each": ratios,
     }
+
+
+class Loop:
+    """A fit that does nothing, for some hundredths of a second."""
+
+    def fit(self, X: Any, y: Any) -> None:
+        for _ in range(1_000_000):
+            pass
 
 
 # --- many alphas
@@ -349,6 +364,23 @@ def path_over_fits(held_out: bool) -> dict[str, float]:
             together.append(cpu(lambda: rs.path(problem, alphas)))  # noqa: B023 not called after this turn
             apart.append(cpu(lambda: [solve(problem.replace(alpha=alpha)) for alpha in alphas]))  # noqa: B023
         ratios[f"{family.__name__}_{n}x{d}"] = min(together) / min(apart)
+    return ratios
+
+
+def intercept_over_none(held_out: bool) -> dict[str, float]:
+    """CPU time of fits with an intercept over that without, in turns: the least of three each, alpha = 10/n."""
+    ratios = {}
+    for family, n, d in HELD_OUT if held_out else TUNING:
+        if d < MANY_FEATURES:
+            continue
+        X, y = generated(family, n, d)
+        for loss in ("logistic", "squared_hinge"):
+            times: dict[bool, list[float]] = {False: [], True: []}
+            for _ in range(4):  # the first compiles
+                for intercept, taken in times.items():
+                    model = rs.CertifiedClassifier(loss, alpha=10.0 / n, fit_intercept=intercept, random_state=0)
+                    taken.append(cpu(lambda: model.fit(X, y)))  # noqa: B023 not called after this turn
+            ratios[f"{family.__name__}_{n}x{d} {loss}"] = min(times[True][1:]) / min(times[False][1:])
     return ratios
 
 
@@ -447,7 +479,9 @@ def main() -> None:
     if not options.only:
         with threadpool_limits(1):
             paths = path_over_fits(options.held_out)
+            intercepts = intercept_over_none(options.held_out)
         report |= {"path_over_fits": geomean(list(paths.values())), "path_over_fits_of_each": paths}
+        report |= {"intercept_over_none": geomean(list(intercepts.values())), "intercept_over_none_of_each": intercepts}
     if not options.only and not options.held_out:  # which are of files
         with threadpool_limits(1):
             cv = cv_over_sklearn(folders)
