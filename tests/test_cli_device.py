@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from reshuffle.rows import devices
-from tests.test_cli import called  # noqa: F401
 
 COMMANDS = {
     "constants": (),
@@ -28,7 +27,7 @@ def table(tmp_path_factory):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_device_that_cannot_be_used_is_one_line_before_the_data_is_read(command, called, monkeypatch, tmp_path):  # noqa: F811
+def test_a_device_that_cannot_be_used_is_one_line_before_the_data_is_read(command, called, monkeypatch, tmp_path):
     monkeypatch.setattr(devices, "find_spec", lambda name: None)
     monkeypatch.chdir(tmp_path)
     _, err = called(
@@ -38,7 +37,7 @@ def test_a_device_that_cannot_be_used_is_one_line_before_the_data_is_read(comman
     assert not list(tmp_path.iterdir())
 
 
-def test_auto_says_in_a_line_what_it_chose(called, table, monkeypatch):  # noqa: F811
+def test_auto_says_in_a_line_what_it_chose(called, table, monkeypatch):
     pytest.importorskip("torch")
     told = "as about 9 s of work in memory are worth 4 s to go there"
     asked = []
@@ -55,7 +54,7 @@ def test_auto_says_in_a_line_what_it_chose(called, table, monkeypatch):  # noqa:
     assert "discrepancy" in out
 
 
-def test_commands_say_on_a_device_what_they_say_in_memory(called, table, tmp_path):  # noqa: F811
+def test_commands_say_on_a_device_what_they_say_in_memory(called, table, tmp_path):
     pytest.importorskip("torch")
     words = [table, "--target", table.with_name("labels.npy")]
     printed = [

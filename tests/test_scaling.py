@@ -16,7 +16,7 @@ from reshuffle.rows import in_memory, memory
 from reshuffle.rows.centred import CentredRows
 from reshuffle.scaling import KINDS, Scaling, choice
 from tests.rows.test_rows import ListRows
-from tests.test_cli import called, run  # noqa: F401 a fixture
+from tests.test_cli import run
 from tests.test_models import signed
 
 N, D = 60, 5
@@ -392,7 +392,7 @@ def test_fit_and_predict_of_a_mixed_table(tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_command_takes_a_scale(kind, tmp_path, called):  # noqa: F811
+def test_every_command_takes_a_scale(kind, tmp_path, called):
     path = written(tmp_path / "t.csv", table(120))
     data = rs.load(path)
     raw = rs.Problem(data.X, data.y, loss="logistic", alpha=0.1, fit_intercept=True)
@@ -433,7 +433,7 @@ def test_pages_say_how_the_data_was_scaled():
     assert scaling.apply(problem).take(np.arange(9)).scaling is scaling
 
 
-def test_a_scale_that_is_not_known_is_refused_before_any_work(called):  # noqa: F811
+def test_a_scale_that_is_not_known_is_refused_before_any_work(called):
     for command in ("constants", "plan", "run", "order", "fit", "report"):
         _, stderr = called(command, "nowhere.csv", "--scale", "zscore", status=2)
         assert stderr == "reshuffle: --scale='zscore' is not known; use one of none, maxabs, std, rows, auto\n"
