@@ -8,6 +8,7 @@ import pickle
 import re
 import signal
 import time
+import warnings
 import weakref
 from itertools import pairwise
 from pathlib import Path
@@ -55,6 +56,9 @@ def test_without_a_client_the_way_to_one_is_named():
 def client():
     with started() as cluster, distributed.Client(cluster) as active:
         yield active
+    with warnings.catch_warnings():  # connections to workers that were killed are not always closed by Dask
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def started():
