@@ -135,7 +135,35 @@ def topics(rng: Random, n: int, d: int) -> Data:
     return X, np.where(own_topic == 0, 1.0, -1.0) + 0.1 * rng.standard_normal(n)
 
 
+def reviews(rng: Random, n: int, d: int) -> Data:
+    """Long documents as they are counted, of two opinions: most words are in all of them, and each is a little more frequent in one
+    of the two. Nearly all rows can be told apart, none of them easily.
+    """
+    chances = 1.0 / np.arange(2, d + 2) ** 1.1
+    lean = 0.1 * rng.standard_normal(d)
+    lengths = rng.poisson(rng.lognormal(6.0, 0.4, n)) + 1
+    opinions = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    words = np.empty(lengths.sum(), dtype=np.int64)
+    for opinion in (1.0, -1.0):
+        odds = chances * np.exp(opinion * lean)
+        own = np.repeat(opinions == opinion, lengths)
+        words[own] = rng.choice(d, size=int(own.sum()), p=odds / odds.sum())
+    X = sp.csr_array((np.ones(words.size), (np.repeat(np.arange(n), lengths), words)), shape=(n, d))
+    return X, opinions + 0.1 * rng.standard_normal(n)
+
+
 # --- that decided nothing
+
+
+def embeddings(rng: Random, n: int, d: int) -> Data:
+    """Dense, as networks leave them: a mean that all rows share, variances that fall as a power law, values that are a little
+    heavy-tailed, and a label that many directions have a part in.
+    """
+    spectrum = 1.0 / np.arange(1, d + 1) ** 0.8
+    turned, _ = np.linalg.qr(rng.standard_normal((d, d)))
+    inner = rng.standard_t(6, (n, d))
+    X = (inner * np.sqrt(spectrum)) @ turned + rng.standard_normal(d) / math.sqrt(d)
+    return X, inner[:, :50] @ rng.standard_normal(50) / math.sqrt(50) + 0.5 * rng.standard_normal(n)
 
 
 def sparse_binary(rng: Random, n: int, d: int) -> Data:

@@ -85,6 +85,7 @@ TUNING: tuple[tuple[families.Family, int, int], ...] = (
     (families.topics, 20_000, 4_000),
     (families.species, 8_000, 120),
     (families.species, 50_000, 300),
+    (families.reviews, 2_000, 15_000),
 )
 HELD_OUT: tuple[tuple[families.Family, int, int], ...] = (
     (families.sparse_binary, 50_000, 300),
@@ -94,6 +95,7 @@ HELD_OUT: tuple[tuple[families.Family, int, int], ...] = (
     (families.mixed_scales, 60_000, 25),
     (families.small_table, 2_000, 40),
     (families.splices, 20_000, 240),
+    (families.embeddings, 3_000, 768),
 )
 
 

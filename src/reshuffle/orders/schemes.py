@@ -84,6 +84,8 @@ def _blocks(label: str, n: int, rows: int, window: int) -> Scheme:
 
 def by_blocks(rows: Integers, bounds: NDArray[Any], seed: int, epoch: int, stream: Stream, within: Stream) -> Integers:
     """Rising row numbers, cut where blocks of rows begin: blocks in a random order, rows inside shuffled."""
+    if bounds.size == 2:  # of one block there is nothing to put in order
+        return _shuffled_within(rows, np.array([0, rows.size]), seed, epoch, within)
     cuts = np.searchsorted(rows, bounds.astype(rows.dtype))  # of another type, NumPy would copy all rows first
     out, ends = _joined(rows, cuts, permutation(bounds.size - 1, seed, epoch, stream))
     return _shuffled_within(out, ends, seed, epoch, within)

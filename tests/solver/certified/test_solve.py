@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 import reshuffle as rs
 from reshuffle.duality import lower_bound, rounding
 from reshuffle.losses import LOSSES, get_loss
+from reshuffle.rows.memory import SparseRows
 from reshuffle.solver.certified import baseline, solve, tuning
-from reshuffle.solver.certified.newton import Batch, Losses, Missed, _enough, batch_sizes, sample_by_curvature
+from reshuffle.solver.certified.newton import Batch, Losses, Missed, _enough, batch_sizes, on_batch, sample_by_curvature
 from reshuffle.solver.certified.progress import Progress
 from reshuffle.solver.certified.row_span import RowSpan
 from reshuffle.solver.certified.sdca import sdca
@@ -205,6 +206,53 @@ def test_where_sdca_stalls_newton_takes_over():
     assert found.converged
 
 
+def opinions(n, d):
+    """Long documents as they are counted, whose words are each a little more frequent in one of two classes."""
+    rng = np.random.default_rng(0)
+    y, lean = np.where(rng.random(n) < 0.5, 1.0, -1.0), 0.1 * rng.standard_normal(d)
+    odds = np.exp(np.outer(y, lean)) / np.arange(2, d + 2) ** 1.1
+    return sp.csr_array(rng.poisson(400.0 * odds / odds.sum(axis=1, keepdims=True)).astype(float)), y
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_where_newton_steps_take_long_too_both_go_on_in_turns(loss, monkeypatch):
+    """Newton steps alone make 1265 products after the first dual passes, for the hinge more than 100,000, and do not converge."""
+    X, y = opinions(300, 1500)
+    products = 0
+
+    def counted(self, *arguments, product=Batch.product):
+        nonlocal products
+        products += 1
+        return product(self, *arguments)
+
+    monkeypatch.setattr(Batch, "product", counted)
+    found = solve(rs.Problem(X, y, loss=loss, alpha=1 / 300), tol=1e-6)
+    assert found.converged
+    assert 0 < products < 600
+
+
+def steps_with_patience(p, x, patience):
+    progress = Progress(p, x, baseline(p), tol=1e-8, max_iter=1000, small=False, callback=None)
+    batch = Batch(p, None, Losses(p, None), p.n)
+    on_batch(batch, progress, x, final=True, patience=patience)
+    return progress, batch
+
+
+@pytest.mark.parametrize("patience", [5, 40])
+def test_newton_steps_end_with_their_patience(patience):
+    p = rs.Problem(*opinions(300, 1500), loss="squared_hinge", alpha=1 / 300)
+    progress, batch = steps_with_patience(p, np.zeros(p.d), patience)
+    assert not progress.finished
+    assert patience < batch.products <= patience + tuning.CG_ITERATIONS
+
+
+def test_newton_steps_whose_models_hold_go_on_to_their_end():
+    p = problem("logistic", n=300)
+    progress, _ = steps_with_patience(p, 0.9 * solve(p).x, 0)
+    assert progress.finished
+    assert len(progress.history) > 1
+
+
 def test_the_seed_decides_everything_and_a_warm_start_is_used():
     p = problem("logistic", n=3000, d=8)
     first, again, other = solve(p, seed=4), solve(p, seed=4), solve(p, seed=5)
@@ -300,6 +348,33 @@ def test_sdca_alone_finds_an_intercept():
     progress = Progress(p, np.zeros(5), start, tol=1e-6, max_iter=300, small=False, callback=None)
     sdca(p, progress, p.squared_norms() - 1.0, np.zeros(5), np.zeros(300), seed=0, patience=np.inf)
     assert progress.converged
+
+
+def test_a_record_without_a_look_stands_for_as_many_visits_as_there_are_rows(monkeypatch):
+    """max_iter is said in passes over the data, however few rows most passes read."""
+    X, y = opinions(400, 2000)
+    p = rs.Problem(X, y, loss="squared_hinge", alpha=1 / 400)
+    visited, before, unlooked = [0], [0], []
+
+    def counted(self, visit, *arguments, pass_=SparseRows.sdca_epoch):
+        visited[0] += visit.size
+        return pass_(self, visit, *arguments)
+
+    def passed(self, record=Progress.passed):
+        unlooked.append(visited[0] - before[0])
+        before[0] = visited[0]
+        record(self)
+
+    def offered(self, *arguments, offer=Progress.offer, **options):
+        before[0] = visited[0]
+        return offer(self, *arguments, **options)
+
+    monkeypatch.setattr(SparseRows, "sdca_epoch", counted)
+    monkeypatch.setattr(Progress, "passed", passed)
+    monkeypatch.setattr(Progress, "offer", offered)
+    solve(p, tol=1e-4)
+    assert len(unlooked) > 5
+    assert all(400 <= visits < 800 for visits in unlooked)
 
 
 def test_passes_without_a_look_are_records_too_and_the_last_one_is_looked_at():

@@ -137,6 +137,7 @@ class Batch:
         self.alpha = np.full(problem.dimension, problem.alpha)
         self.alpha[problem.d :] = 0.0
         self.damping = 0.0
+        self.products = 0  #: that were made, of A or A' or both
         self._spent = 0  # iterations of conjugate gradients that a better preconditioner would have spared
 
     def at(self, x: Vector) -> Point:
@@ -148,13 +149,16 @@ class Batch:
         return self.losses.total(z, z, 0.0) / self.size + 0.5 * float(dot(self.alpha, x * x))
 
     def margins(self, x: Vector) -> Vector:
+        self.products += 1
         return self.problem.rows.margins(x, self.rows)
 
     def gradient(self, slopes: Vector, x: Vector) -> Vector:
+        self.products += 1
         return self.problem.rows.transposed(slopes, self.rows) / self.size + self.alpha * x
 
     def product(self, curvatures: Vector, p: Vector) -> tuple[Vector, Vector]:
         """A p, of the rows that bend, and the Hessian of the models' sum, damped, times p."""
+        self.products += 1
         along, product = self.problem.rows.curved_product(curvatures, p, self.rows)
         return along, product / self.size + (self.alpha + self.damping) * p
 
@@ -326,15 +330,15 @@ def products_a_hessian(problem: Problem, limit: int, bent: int) -> float:
     return 0.5 * (forming + d**3 / (3.0 * tuning.FACTOR_SPEED)) / (entries + tuning.PRODUCT_OVERHEAD)
 
 
-def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: bool, width: float) -> None:
-    """Step until `progress` says that it is enough. `grow` starts with a small batch: that is for an x that knows nothing yet.
-    `width` is how far kinks are smoothed at first.
+def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: bool, width: float, patience: float = inf) -> None:
+    """Step until `progress` says that it is enough or, far from that, until `patience` (in products) ends. `grow` starts with a
+    small batch: that is for an x that knows nothing yet. `width` is how far kinks are smoothed at first.
     """
     limit, smooth = rows_for_hessian(problem), problem.loss.smoothness is not None
     for rows in growing(problem, seed) if grow else [None]:
         losses = Losses(problem, rows) if smooth else Smoothed(problem, rows, width, progress.dual)
         neighbour = progress.neighbour if rows is None and smooth else None
-        x = on_batch(Batch(problem, rows, losses, limit, neighbour), progress, x, final=rows is None)
+        x = on_batch(Batch(problem, rows, losses, limit, neighbour), progress, x, final=rows is None, patience=patience)
 
 
 def from_nearby(batch: Batch, progress: Progress, x: Vector) -> None:
@@ -356,8 +360,10 @@ def from_nearby(batch: Batch, progress: Progress, x: Vector) -> None:
     progress.offer(there.x, there.f, dual, _moved(x, there.x))
 
 
-def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vector:
-    """Steps on one batch until `progress` says that it is enough or, if it is not the final one, until they gain little."""
+def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool, patience: float = inf) -> Vector:
+    """Steps on one batch until `progress` says that it is enough or, if it is not the final one, until they gain little. Those on
+    the final one end with their `patience` too, unless the models held in the last: then few are to come.
+    """
     losses, here = batch.losses, batch.at(x)
     since, rounds, missed = 0, 0, Missed()
     for _ in range(10**9 if final else tuning.BATCH_STEPS):
@@ -376,6 +382,8 @@ def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool) -> Vec
             f = here.f if losses.exact else progress.problem.objective_at(here.z, here.x)
             dual = losses.duals(slopes + losses.bent(curvatures, along)) if progress.worth_certifying(-slope) else None
             if progress.offer(here.x, f, dual, _moved(before.x, here.x) if losses.exact else 0.0):
+                return here.x
+            if batch.products > patience and missed.by > tuning.KEEP_IF * abs(slope):
                 return here.x
         elif length == 1.0 and decrease < tuning.BATCH_DONE * progress.baseline.gain(here.f):
             return here.x

@@ -51,7 +51,7 @@ def sdca(
     pull = 1.0 / (problem.n * problem.alpha)
     intercept_pull, strongest = pulls_of_intercept(problem, squares)
     step = DualStep(problem.loss, pull, intercept_pull)
-    visits, pace, mean, doubt = Visits(problem, seed), Pace(progress.gap), x.copy(), math.inf
+    visits, pace, mean, doubt, share = Visits(problem, seed), Pace(progress.gap), x.copy(), math.inf, 0.0
     if worth < math.inf:
         share, visit = visits.next(min(tuning.TRIAL, tuning.TRIAL_ROWS * problem.dimension / problem.n))
         state = DualState(dual, np.zeros(problem.n))
@@ -64,6 +64,7 @@ def sdca(
         state = DualState(dual, np.zeros(problem.n))
         share, doubt = grown(problem, visits, squares, step, x, state)
         pace.went_on(share)
+    unrecorded = share  # of a pass over all rows
     while True:
         aim = progress.aim
         if visits.over:
@@ -71,6 +72,7 @@ def sdca(
         share, visit = visits.next(pace.enough(aim) if problem.rows.bounds is None else 1.0)
         problem.rows.sdca_epoch(visit, problem.labels, problem.sample_weight, squares, step, x, state)
         pace.went_on(share)
+        unrecorded += visit.size / problem.n
         mean[:] = x if pace.alike == 1 else mean + (x - mean) / pace.alike
         if visits.over:
             pace.passed(*visits.rest(state.gains))
@@ -82,10 +84,12 @@ def sdca(
             if progress.offer(mean, None, dual, pull=-problem.alpha * x[: problem.d]):
                 return True
             pace.looked(progress.gap)
+            unrecorded = 0.0
             if pace.hopeless(progress.aim, patience):
                 return True
-        else:
+        elif unrecorded >= 1.0:
             progress.passed()
+            unrecorded = 0.0
         if problem.fit_intercept and visits.over:
             off = float(problem.sample_weight @ dual)
             if 0.5 * intercept_pull * off * off > tuning.CENTRE_LAGS * problem.n * pace.gained:
@@ -307,13 +311,15 @@ class Pace:
         self._rate = math.log(tuning.FASTEST) if gap < math.inf else 0.0  # the logarithm of r, or zero where it is not known
         self._gap, self._since = gap, 0.0  # when last looked at, and how many passes ago that was
         self._visited = 1.0  # rows in a pass lately, as a share
-        self._told: list[tuple[float, float]] = []  # passes that were made, and that were still to go then
+        self._made = 0.0  # passes over all rows
+        self._told: list[tuple[float, float]] = []  # of these when passes still to go were asked for, and how many those were
 
     def went_on(self, share: float) -> None:
         self._since += share
 
     def passed(self, visited: float, gained: float) -> None:
         self._passes.append((visited, max(gained, TINY)))
+        self._made += visited
         made, whole = 0, TINY
         while whole < 2.0 and made < len(self._passes):  # two, as the last pass may be one that wakes all
             made, whole = made + 1, whole + self._passes[-1 - made][0]
@@ -369,7 +375,7 @@ class Pace:
         """Whether more passes than that are to go or, after some, whether they will have been: those to go should become fewer by
         one with every pass, and may have become hardly fewer since half as many were made.
         """
-        left, made = self.left(aim), sum(visited for visited, _ in self._passes)
+        left, made = self.left(aim), self._made
         then, told = self._told[bisect(self._told, (0.5 * made, math.inf)) - 1] if self._told else (0.0, 0.0)
         self._told.append((made, left))
         asked = told > 0.0 and then <= 0.5 * made and made > tuning.PATIENCE_TRIED * patience

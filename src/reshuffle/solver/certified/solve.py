@@ -2,8 +2,9 @@
 
 Two methods, one measure of progress. With few features the Hessian is cheap, and subsampled Newton needs one to four passes over
 all rows. With many, SDCA comes first: on text it gains a digit a pass; where it stalls (heavy rows, strong correlations), Newton
-takes over from where it is. Few rows with many features are as good as few features: see `row_span`. Rows that cannot be visited
-one by one at the price of a pass, as they lie on a GPU, have Newton steps alone.
+takes over from where it is. Where that takes long as well (long rows that can only just be told apart), both go on in turns, each
+time for longer, so that neither can lose much. Few rows with many features are as good as few features: see `row_span`. Rows that
+cannot be visited one by one at the price of a pass, as they lie on a GPU, have Newton steps alone.
 
 With few features too, SDCA is faster where rows hardly undo what others have gained, as where most of them are fitted well. A part
 of its first pass says how many passes to expect, and it goes on where they cost less than Newton's Hessians would.
@@ -82,14 +83,22 @@ def _solve(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> No
         _solve(span.problem, inner, warm=warm, seed=seed)
         progress.adopt(span.outside(inner.x), inner.dual, inner.history)
         warm = True
+    squares, passes, products = np.empty(0), inf, inf
     if not progress.finished and (_dual_passes(problem) or (not warm and _may_try(problem))):
         squares = problem.squared_norms() - problem.fit_intercept  # asked for once: on disk, this is a pass
         worth = inf if _dual_passes(problem) else _newton_in_passes(problem, squares)
         if worth >= fewest_passes(progress):
-            start, patience = _dual_start(problem, progress, squares, warm), _patience(problem, squares, worth)
-            warm = sdca(problem, progress, squares, *start, seed=seed, patience=patience, worth=worth) or warm
-    if not progress.finished:
-        newton(problem, progress, progress.x, seed=seed, grow=not warm, width=_width(problem, progress.baseline))
+            start, passes = _dual_start(problem, progress, squares, warm), _patience(problem, squares, worth)
+            warm = sdca(problem, progress, squares, *start, seed=seed, patience=passes, worth=worth) or warm
+        if worth == inf:
+            products = tuning.TURN_PRODUCTS * passes
+    width = _width(problem, progress.baseline)
+    while not progress.finished:
+        newton(problem, progress, progress.x, seed=seed, grow=not warm, width=width, patience=products)
+        if not progress.finished:
+            passes, products, seed = tuning.TURNS_GROW * passes, tuning.TURNS_GROW * products, seed + 1
+            start = _dual_start(problem, progress, squares, True)
+            sdca(problem, progress, squares, *start, seed=seed, patience=passes)
 
 
 def _in_span(problem: Problem) -> bool:

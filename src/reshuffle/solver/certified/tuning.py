@@ -24,6 +24,8 @@ PATIENCE_UNEVEN = 4.0  #: root mean square of squared row norms, over their mean
 PATIENCE_FEW = 3.0  #: so many at least
 PATIENCE_TRIED = 0.75  #: of those passes that are made before it is asked whether those to go have become fewer
 PATIENCE_ENDS = 4.0  #: times those passes that may be to go, by how much fewer they have become
+TURN_PRODUCTS = 4.0  #: products that Newton steps may make then, for each of those passes, before SDCA goes on
+TURNS_GROW = 4.0  #: times as many of both in the next turn
 STALL_RECORDS = 60  #: records in which the gap must have fallen for a fit that may stop to go on
 STALL_SHARE = 0.5  #: of the gap before those records: it has not fallen where it is still as large [no effect]
 
