@@ -4,14 +4,16 @@
 
 dask_speedup       time with one single-threaded worker process over that with two: the smaller of the two datasets' means
 dask_over_threads  time with two workers over that of rows in memory with two threads: the larger of the two
-datasets           both for each: of one permutation's constants at b = 1, and of a certified fit to a relative gap of 1e-3
+datasets           both for each: of one permutation's constants at b = 1, and of a certified fit to a relative gap of 1e-3;
+                   machine_speedup is that of twenty products in a single call, of which messages are no part: what the cores of
+                   this machine, which share its memory, leave to any two workers
 busy               load of the machine at the end, over its cores: above one, others took time from the workers
 model              with --model, the constants of the cost model in docs/cluster.md: seconds for each entry and number, fitted to
                    three sizes of generated data, and at two others what the model says over what was measured
 
-Times are the best of some repeats, after one that is not counted, on rows that are placed already: they are read once and used many
-times. The data are mnist (in --data, default $RESHUFFLE_DATA, else shared/data beside the checkout) and text-like generated rows
-repeated 20 times. What has been measured so far goes to stderr.
+Times are the best of some repeats, in turns, after one that is not counted, on rows that are placed already: they are read once and
+used many times. The data are mnist (in --data, default $RESHUFFLE_DATA, else shared/data beside the checkout) and text-like rows,
+generated and repeated 20 times. What has been measured so far goes to stderr.
 """
 
 import argparse
@@ -21,6 +23,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +42,7 @@ REPEATED = 20
 FITTED = (50_000, 5_000, 20), (200_000, 5_000, 10), (100_000, 5_000, 80)  # rows, features, entries a row
 CHECKED = (150_000, 10_000, 40), (300_000, 2_500, 20)
 OFTEN = 2  # times the repeats, for what takes some milliseconds
+PRODUCTS = 20  # in one call
 
 
 def text_like(n: int, d: int, row: int, seed: int = 0) -> Any:
@@ -60,13 +64,15 @@ def workers(count: int) -> Any:
     return LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=":0", silence_logs=50)
 
 
-def best(work: Callable[[], Any], repeats: int) -> float:
-    times = []
+def in_turns(works: list[Callable[[], Any]], repeats: int) -> list[float]:
+    """The best time of each, one after the other again and again: what others do on the machine, they do to all of them."""
+    times: list[list[float]] = [[] for _ in works]
     for _ in range(repeats + 1):  # the first compiles
-        began = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - began)
-    return min(times[1:])
+        for work, taken in zip(works, times, strict=True):
+            began = time.perf_counter()
+            work()
+            taken.append(time.perf_counter() - began)
+    return [min(taken[1:]) for taken in times]
 
 
 def jobs_on(rows: Rows, y: Any) -> dict[str, Callable[[], Any]]:
@@ -75,27 +81,31 @@ def jobs_on(rows: Rows, y: Any) -> dict[str, Callable[[], Any]]:
     return {"constants": lambda: rs.constants(data, permutations=1, jobs=2), "fit": lambda: solve(fitted, tol=1e-3)}
 
 
+def products(rows: Any) -> tuple[None, None]:
+    """What a worker does by itself."""
+    x = np.ones(rows.dimension)
+    for _ in range(PRODUCTS):
+        rows.curved_product(np.ones(rows.n), x)
+    return None, None
+
+
 def one_dataset(X: Any, repeats: int) -> dict[str, Any]:
     rng = np.random.default_rng(1)
     y = np.where(X @ rng.standard_normal(X.shape[1]) > 0.0, 1.0, -1.0)
-    times: dict[str, dict[str, float]] = {}
-    for name, count in (("memory", 0), ("one", 1), ("two", 2)):
-        with ExitStack() as stack:
-            rows = as_rows(X)
-            if count:
-                stack.enter_context(Client(stack.enter_context(workers(count))))
-                rows = rows.on_dask()
-            times[name] = {job: best(work, repeats) for job, work in jobs_on(rows, y).items()}
-        print(name, times[name], file=sys.stderr, flush=True)
-    ratios = {
-        job: {
-            "dask_speedup": times["one"][job] / times["two"][job],
-            "dask_over_threads": times["two"][job] / times["memory"][job],
-            "seconds": times["two"][job],
-        }
-        for job in times["two"]
-    }
-    return {"n": X.shape[0], "nnz": X.nnz, **ratios}
+    found: dict[str, Any] = {"n": X.shape[0], "nnz": X.nnz}
+    with ExitStack() as stack:
+        placed: list[Any] = [as_rows(X)]
+        for count in (1, 2):
+            stack.enter_context(Client(stack.enter_context(workers(count))))
+            placed.append(as_rows(X).on_dask())
+        jobs = [jobs_on(rows, y) for rows in placed]
+        for job in jobs[0]:
+            memory, one, two = in_turns([each[job] for each in jobs], repeats)
+            found[job] = {"dask_speedup": one / two, "dask_over_threads": two / memory, "seconds": two}
+        one, two = in_turns([partial(rows._held.ask, products) for rows in placed[1:]], repeats)
+    found["machine_speedup"] = one / two
+    print(found, file=sys.stderr, flush=True)
+    return found
 
 
 def costs(n: int, d: int, row: int, repeats: int) -> dict[str, Any]:
@@ -106,8 +116,8 @@ def costs(n: int, d: int, row: int, repeats: int) -> dict[str, Any]:
         weighted, order = rows._weighted(np.ones(n), 1e-4), make_order("rr", n, 0).permutation(0)
         v, out = np.ones(n), np.empty(n)
         arranged = weighted.arrange(order, 1)
-        product = best(lambda: arranged.ordered(v, out), OFTEN * repeats)
-        both = best(lambda: weighted.arrange(order, 1).ordered(v, out), OFTEN * repeats)
+        works = [lambda: arranged.ordered(v, out), lambda: weighted.arrange(order, 1).ordered(v, out)]
+        product, both = in_turns(works, OFTEN * repeats)
     found = {"n": n, "d": d, "entries": X.nnz // 2, "numbers": 2 * n, "product": product, "exchange": both - product}
     print(found, file=sys.stderr, flush=True)
     return found

@@ -212,7 +212,9 @@ def _measure_all(
     at_once = getattr(orders.shared.rows, "at_once", 0)  # by rows that are multiplied in several orders together
     if at_once:
         each = min(at_once, -(-len(missing) // len(replicas)) or 1)
-    jobs = min(jobs, getattr(orders.shared.rows, "most_at_once", jobs))  # by rows that are copied where room is limited
+    jobs = min(jobs, -(-len(missing) // each) or 1)
+    if jobs > 1:
+        jobs = min(jobs, getattr(orders.shared.rows, "most_at_once", jobs))  # by rows that are copied where room is limited
     idle: SimpleQueue[Permutations] = SimpleQueue()
     for worker in replicas if at_once else replicas * jobs:
         idle.put(worker)
