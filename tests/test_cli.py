@@ -393,7 +393,7 @@ def test_a_model_reads_svmlight_from_where_it_was_trained_to_count(tmp_path, cal
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["fit", "digits", "--loss", "logistic", "--alpha", "0"], "alpha=0 leaves no certificate"),
+        (["fit", "digits", "--loss", "logistic", "--alpha", "0"], "--alpha 0 leaves no certificate"),
         (["fit", "digits", "--loss", "unit"], "loss='unit' is not for classification"),
         (["fit", "digits", "--out", "nowhere/model.json"], "--out 'nowhere/model.json': the folder 'nowhere' does not exist"),
         (["predict", "nowhere.json", "digits"], "nowhere.json"),

@@ -53,7 +53,7 @@ def test_a_number_that_cannot_be_is_refused_before_the_data_is_read(refused, com
     ("words", "said"),
     [
         ("fit --alpha -1", "alpha=-1.0 must be zero or a positive number"),
-        ("fit --alpha 0", "alpha=0 leaves no certificate to stop by"),
+        ("fit --alpha 0", "--alpha 0 leaves no certificate to stop by; use --alpha 1e-8, say, or `reshuffle run --alpha 0`"),
         ("fit --jobs 0", "reshuffle: jobs=0 is not a number of threads; use 1 or more, or -1 for all cores"),
         ("fit --alphas 1,-1", "alphas=[1.0, -1.0] must be positive numbers"),
         ("fit --alphas 1,x", "--alphas 1,x is not a list of numbers"),

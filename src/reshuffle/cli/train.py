@@ -143,6 +143,8 @@ def fit(
     check_output(out, "--out")
     source = reading.Source(path, target, weight, features, zero_based, strict, memory)
     source.refuse(out, "--out")
+    if alphas is None and alpha == 0.0:
+        raise ValueError("--alpha 0 leaves no certificate to stop by; use --alpha 1e-8, say, or `reshuffle run --alpha 0`")
     penalty = {"alpha": alpha} if alphas is None else {"alphas": reading.alphas(alphas, alpha)}
     options: dict[str, Any] = {**penalty, "tol": tol, "max_iter": max_iter, "fit_intercept": intercept, "random_state": seed}
     options |= {"n_jobs": jobs, "verbose": int(console.verbose()), "device": device}
