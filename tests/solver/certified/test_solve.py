@@ -253,6 +253,22 @@ def test_newton_steps_whose_models_hold_go_on_to_their_end():
     assert len(progress.history) > 1
 
 
+@pytest.mark.parametrize("strength", [1.0, 10.0])
+def test_multipliers_wait_for_damped_steps(strength):
+    """Images with grey levels 0 to 255. Where multipliers settle after a few steps however short these were, smoothing fades long
+    before its end, and after 1000 records the relative gap is still 0.07.
+    """
+    rng, at = np.random.default_rng(0), np.arange(10) / 9.0
+    X = np.zeros((800, 10, 10))
+    for _ in range(4):
+        across, down = rng.normal(0.5, 0.17, (2, 800, 1))
+        X += np.exp(-(((at - across) / 0.1) ** 2))[:, :, None] * np.exp(-(((at - down) / 0.2) ** 2))[:, None, :]
+    X = np.floor(255.0 * np.minimum(X, 1.0)).reshape(800, -1)
+    scores = X @ rng.standard_normal(100)
+    y = np.where(scores > np.median(scores) + 0.1 * scores.std() * rng.standard_normal(800), 1.0, -1.0)
+    assert solve(rs.Problem(X, y, loss="hinge", alpha=strength / 800, fit_intercept=True)).converged
+
+
 def test_the_seed_decides_everything_and_a_warm_start_is_used():
     p = problem("logistic", n=3000, d=8)
     first, again, other = solve(p, seed=4), solve(p, seed=4), solve(p, seed=5)

@@ -390,7 +390,8 @@ def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool, patien
         since += 1
         late = 1.0 + tuning.SETTLE_LATER * rounds  # settling too early can go round in a circle, so it gets rarer
         models_hold = missed.by * late <= tuning.MODELS_HOLD * abs(slope)
-        if length == 0.0 or (length == 1.0 and (models_hold or since >= tuning.SETTLE_AFTER + late)):
+        often = since >= tuning.SETTLE_AFTER + late and batch.damping == 0.0  # damped steps lead nowhere near their end
+        if length == 0.0 or (length == 1.0 and (models_hold or often)):
             since, rounds = 0, rounds + 1
             if losses.settle(here.z):
                 here = batch.at(here.x)
