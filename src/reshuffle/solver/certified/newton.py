@@ -137,7 +137,7 @@ class Batch:
         self.alpha = np.full(problem.dimension, problem.alpha)
         self.alpha[problem.d :] = 0.0
         self.damping = 0.0
-        self.products = 0  #: that were made, of A or A' or both
+        self.products = 0.0  #: that were made, of A or A' or both, by the share of rows that were read
         self._spent = 0  # iterations of conjugate gradients that a better preconditioner would have spared
 
     def at(self, x: Vector) -> Point:
@@ -149,16 +149,16 @@ class Batch:
         return self.losses.total(z, z, 0.0) / self.size + 0.5 * float(dot(self.alpha, x * x))
 
     def margins(self, x: Vector) -> Vector:
-        self.products += 1
+        self.products += 1.0
         return self.problem.rows.margins(x, self.rows)
 
     def gradient(self, slopes: Vector, x: Vector) -> Vector:
-        self.products += 1
+        self.products += np.count_nonzero(slopes) / self.size
         return self.problem.rows.transposed(slopes, self.rows) / self.size + self.alpha * x
 
     def product(self, curvatures: Vector, p: Vector) -> tuple[Vector, Vector]:
         """A p, of the rows that bend, and the Hessian of the models' sum, damped, times p."""
-        self.products += 1
+        self.products += np.count_nonzero(curvatures) / self.size
         along, product = self.problem.rows.curved_product(curvatures, p, self.rows)
         return along, product / self.size + (self.alpha + self.damping) * p
 
