@@ -246,6 +246,15 @@ def test_newton_steps_end_with_their_patience(patience):
     assert patience < batch.products <= patience + tuning.CG_ITERATIONS
 
 
+def test_products_of_a_step_count_by_the_share_of_rows_that_bend():
+    p = problem("logistic", n=300)
+    batch = Batch(p, None, Losses(p, None), p.n)
+    curvatures = np.where(np.arange(300) < 75, 0.2, 0.0)
+    batch.direction(np.ones(p.dimension), curvatures, lambda residual, s, share: False)
+    assert batch.products == pytest.approx(0.25 * batch._spent)
+    assert batch._spent > 1
+
+
 def test_newton_steps_whose_models_hold_go_on_to_their_end():
     p = problem("logistic", n=300)
     progress, _ = steps_with_patience(p, 0.9 * solve(p).x, 0)

@@ -153,12 +153,11 @@ class Batch:
         return self.problem.rows.margins(x, self.rows)
 
     def gradient(self, slopes: Vector, x: Vector) -> Vector:
-        self.products += np.count_nonzero(slopes) / self.size
+        self.products += 1.0
         return self.problem.rows.transposed(slopes, self.rows) / self.size + self.alpha * x
 
     def product(self, curvatures: Vector, p: Vector) -> tuple[Vector, Vector]:
         """A p, of the rows that bend, and the Hessian of the models' sum, damped, times p."""
-        self.products += np.count_nonzero(curvatures) / self.size
         along, product = self.problem.rows.curved_product(curvatures, p, self.rows)
         return along, product / self.size + (self.alpha + self.damping) * p
 
@@ -175,7 +174,8 @@ class Batch:
         precondition = held or self._fresh(curvatures)
         towards = precondition(residual)
         p, size = towards, float(dot(residual, towards))
-        first, look, all_bend = size, tuning.CG_LOOK, bool(curvatures.all())
+        first, look, share = size, tuning.CG_LOOK, float((curvatures > 0.0).sum()) / self.size
+        all_bend = share == 1.0
         if not (all_bend and self.damping > 0.0):  # else many steps are to come, with Hessians that hardly differ
             self._spent = 0
         for iteration in range(tuning.CG_ITERATIONS):
@@ -191,6 +191,7 @@ class Batch:
                 break
             part, product = self.product(curvatures, p)
             self._spent += 1
+            self.products += share
             bend = float(dot(p, product))
             if not bend > 0.0:
                 break
