@@ -312,7 +312,7 @@ class Pace:
         self._gap, self._since = gap, 0.0  # when last looked at, and how many passes ago that was
         self._visited = 1.0  # rows in a pass lately, as a share
         self._made = 0.0  # passes over all rows
-        self._told: list[tuple[float, float]] = []  # of these when passes still to go were asked for, and how many those were
+        self._told: list[tuple[float, float]] = []  # how many of them were made when it was asked, and were still to go then
 
     def went_on(self, share: float) -> None:
         self._since += share
