@@ -152,7 +152,27 @@ def reviews(rng: Random, n: int, d: int) -> Data:
     return X, opinions + 0.1 * rng.standard_normal(n)
 
 
+def survey(rng: Random, n: int, d: int) -> Data:
+    """Answers on scales of few levels, many of them rare and all of them standardised, and a class of one row in sixteen that a few
+    answers have a little to do with.
+    """
+    leanings = rng.standard_normal((n, 8)) @ rng.standard_normal((8, d)) + 2.0 * rng.standard_normal((n, d))
+    levels = np.floor(np.maximum(0.7 * leanings - rng.uniform(-2.0, 3.0, d), 0.0))
+    X = (levels - levels.mean(axis=0)) / np.maximum(levels.std(axis=0), 1e-3)
+    score = X @ (rng.standard_normal(d) * (rng.random(d) < 0.1)) + 3.0 * rng.standard_normal(n)
+    return X, score - np.quantile(score, 15 / 16)
+
+
 # --- that decided nothing
+
+
+def interactions(rng: Random, n: int, d: int) -> Data:
+    """Dense products of two of a few standardised measurements, as polynomial features are made, in the columns' own scales."""
+    few = math.ceil(math.sqrt(2.0 * d))
+    inner = rng.standard_normal((n, few)) @ (np.eye(few) + 0.3 * rng.standard_normal((few, few)) / math.sqrt(few))
+    first, second = np.triu_indices(few)
+    X = inner[:, first[:d]] * inner[:, second[:d]]
+    return X, X @ (rng.standard_normal(d) * (rng.random(d) < 0.2)) + 2.0 * rng.standard_normal(n)
 
 
 def embeddings(rng: Random, n: int, d: int) -> Data:

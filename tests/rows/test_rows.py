@@ -445,3 +445,34 @@ def test_a_toy_storage_is_trained_on(both, loss):
         np.testing.assert_allclose(models[0].decision_function(rows), models[0].decision_function(X))
     with pytest.raises(ValueError, match="4 features, but CertifiedClassifier is expecting 5"):
         rs.CertifiedClassifier().fit(rows, y).predict(ListRows(X[:, :4]))
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.uint8])
+@pytest.mark.parametrize("share", [0.02, 0.9])
+def test_a_dense_hessian_reads_rows_that_bend(kind, share):
+    """Few of many are picked out of the others: what the others hold does not matter, and not even whether they are finite."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 9, (600, 40)).astype(kind)
+    curvatures = np.where(rng.random(600) < share, rng.random(600), 0.0)
+    chosen = np.sort(rng.permutation(600)[:300])
+    rows = memory.DenseRows(X).with_intercept(True)
+    if share < 0.1 and X.dtype.kind == "f":
+        rows.matrix[curvatures == 0.0] = np.nan
+    A = np.column_stack([np.nan_to_num(X), np.ones(600)]).astype(np.float64)
+    for some, own in ((None, curvatures), (chosen, curvatures[chosen])):
+        B = A if some is None else A[some]
+        expected = np.tril(B.T @ (own[:, None] * B))
+        np.testing.assert_allclose(np.tril(rows.hessian(own, some)), expected, rtol=1e-12)
+        np.testing.assert_allclose(np.tril(rows.rough_hessian(own, some)), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_the_inverse_of_a_hessian_is_that_of_its_lower_triangle(kind):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 7)) * (rng.random((50, 7)) < 0.6)
+    rows, ridge, r = in_memory(sp.csr_array(X) if kind == "sparse" else X), rng.random(7) + 0.1, rng.standard_normal(7)
+    solve = rows.factorised(rows.rough_hessian(np.ones(50)), 50.0, ridge)
+    before = r.copy()
+    np.testing.assert_allclose(solve(r), np.linalg.solve(X.T @ X / 50.0 + np.diag(ridge), r), rtol=1e-10)
+    np.testing.assert_array_equal(r, before)
+    assert rows.factorised(np.zeros((7, 7)), 50.0, np.zeros(7)) is None

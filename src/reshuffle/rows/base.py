@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from reshuffle.losses.base import Loss
 from reshuffle.vectors import Vector, dot
@@ -326,13 +326,20 @@ class Rows(ABC):
         H = H / divisor
         H.reshape(-1)[:: H.shape[0] + 1] += ridge
         factor, failed = lapack.dpotrf(H.T, lower=0, clean=0)
-        return None if failed else lambda r: lapack.dpotrs(factor, r, lower=0)[0]
+        # by two triangles: LAPACK's own routine for that, made for many right sides, takes 3 to 6 times as long
+        return None if failed else lambda r: blas.dtrsv(factor, blas.dtrsv(factor, r, trans=1), overwrite_x=1)
 
     def hessian_cost(self) -> float:
-        """Of `hessian` over all rows, in compiled operations for each entry. BLAS does 2 in the time of one at d = 22, 7 at d = 123
-        and 17 at d = 784 (`benchmarks/kernels.py`); ten stands for all.
+        """Of `hessian` over all rows, in operations of `curved_product`, which makes two, for each entry. What BLAS takes besides
+        is as long as 5 of them.
         """
-        return self.dimension / 10.0
+        return 5.0 + self.dimension / self.blas_speed()
+
+    def blas_speed(self) -> float:
+        """Multiplications of matrices that BLAS makes in the time of one such operation: 3.5 to 6 with dense rows, 13 to 27 with
+        sparse ones, which are read here and there (`benchmarks/kernels.py`).
+        """
+        return 5.0
 
     def sgd_epoch(self, visit: Integers | None, labels: Vector, weights: Vector, step: Step, x: Vector, dual: Vector) -> None:
         """An epoch of Algorithm 1 in this order: changes x, and leaves in `dual` the n dual values that it saw."""

@@ -156,6 +156,9 @@ class DaskRows(Rows):
     def hessian_cost(self) -> float:
         return float(self._facts[:, 0] @ self._asked("hessian_cost")) / max(self.entries, 1)
 
+    def blas_speed(self) -> float:
+        return float(np.mean(self._asked("blas_speed")))
+
     # --- tasks
 
     def _map(self, function: Callable[..., Any], items: Sequence[Any], *columns: Any) -> list[Any]:

@@ -34,7 +34,7 @@ import scipy.sparse as sp
 
 from reshuffle.rows.base import DualState, DualStep, Integers, Rows, Weighted
 from reshuffle.rows.blocks import Block, Bucket, Files, Held, Kind, put
-from reshuffle.rows.memory import MemoryRows, SparseRows, WeightedMemory, hash_array
+from reshuffle.rows.memory import SPARSE_BLAS_SPEED, MemoryRows, SparseRows, WeightedMemory, hash_array
 from reshuffle.vectors import Vector
 
 SMALLEST_MEMORY = 1 << 24
@@ -419,7 +419,10 @@ class DiskRows(Rows):
         for block in self.blocks:
             lengths = np.diff(block.read().matrix.indptr).astype(np.float64)
             squares, total = squares + float(lengths @ lengths), total + float(lengths.sum())
-        return squares / max(total, 1.0)
+        return 0.5 * squares / max(total, 1.0)
+
+    def blas_speed(self) -> float:
+        return SPARSE_BLAS_SPEED if self.kind.sparse else super().blas_speed()
 
     def weighted(self, scale: Vector, tol: float = 0.0, *, plain: bool = True) -> Weighted:
         if self.nbytes > self.memory // _HELD:  # few rows may be long ones: a Gram matrix would want all of them at once

@@ -34,6 +34,7 @@ _one_at_a_time = (
     threading.Lock()
 )  # PyTorch loads its linear algebra for GPUs at the first call, which several threads must not share
 _HESSIAN_SPEED = 20.0  # operations of a Hessian in the time of one of a pass, which memory limits
+_FACTOR_SPEED = 10.0  # the same of its factorisation
 
 
 def on_device(X: Any, device: Any = None, name: str = "X") -> "TorchRows":
@@ -362,6 +363,9 @@ class TorchRows(Rows):
 
     def hessian_cost(self) -> float:
         return self.dimension / _HESSIAN_SPEED
+
+    def blas_speed(self) -> float:
+        return _FACTOR_SPEED
 
     def prefix_norms(self, order: Integers, u: Vector, along_c: Vector, c_square: float) -> Vector:
         """As `kernels.prefix_pass` has it: |S|^2 grows by 2 u <a, S> + u^2 |a|^2."""

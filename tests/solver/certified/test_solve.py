@@ -13,7 +13,17 @@ from reshuffle.duality import lower_bound, rounding
 from reshuffle.losses import LOSSES, get_loss
 from reshuffle.rows.memory import SparseRows
 from reshuffle.solver.certified import baseline, solve, tuning
-from reshuffle.solver.certified.newton import Batch, Losses, Missed, _enough, batch_sizes, on_batch, sample_by_curvature
+from reshuffle.solver.certified.newton import (
+    Batch,
+    Losses,
+    Missed,
+    _enough,
+    _shrunk,
+    batch_sizes,
+    on_batch,
+    on_batches,
+    sample_by_curvature,
+)
 from reshuffle.solver.certified.progress import Progress
 from reshuffle.solver.certified.row_span import RowSpan
 from reshuffle.solver.certified.sdca import sdca
@@ -234,7 +244,7 @@ def test_where_newton_steps_take_long_too_both_go_on_in_turns(loss, monkeypatch)
 def steps_with_patience(p, x, patience):
     progress = Progress(p, x, baseline(p), tol=1e-8, max_iter=1000, small=False, callback=None)
     batch = Batch(p, None, Losses(p, None), p.n)
-    on_batch(batch, progress, x, final=True, patience=patience)
+    on_batch(batch, progress, batch.at(x), final=True, patience=patience)
     return progress, batch
 
 
@@ -467,10 +477,31 @@ def test_a_hessian_is_priced_by_products_with_the_rows_that_bend():
     p = rs.Problem(rng.standard_normal((1000, 600)), np.arange(1000) % 2, alpha=1e-3)
     batch, curvatures = Batch(p, None, Losses(p, None), 400), np.zeros(1000)
     curvatures[:50] = 1.0
-    factor, overhead = 600**3 / (3 * tuning.FACTOR_SPEED), tuning.PRODUCT_OVERHEAD
+    factor, overhead = 600**3 / (3 * p.rows.blas_speed()), tuning.PRODUCT_OVERHEAD
     forming = p.rows.hessian_cost() * 50 * 600
-    assert batch._worth(curvatures) == pytest.approx(0.5 * (forming + factor) / (50 * 600 + overhead))
-    assert batch._worth(np.ones(1000)) == pytest.approx(0.5 * (forming * 8 + factor) / (1000 * 600 + overhead))
+    few, all_ = 0.5 * (forming + factor) / (50 * 600 + overhead), 0.5 * (forming * 8 + factor) / (1000 * 600 + overhead)
+    assert batch._price(curvatures, 400) == pytest.approx(few)
+    assert batch._price(np.ones(1000), 400) == pytest.approx(all_)
+    assert batch._worth(np.ones(1000)) == pytest.approx(tuning.REFINE_AFTER * all_)
+
+
+@pytest.mark.parametrize("price", [1.0, 40.0])
+def test_a_hessian_is_kept_for_as_many_iterations_as_another_takes(price):
+    """Of rows that bend differently by then, so that it is of little use; for three at least."""
+    rng = np.random.default_rng(0)
+    p = rs.Problem(rng.standard_normal((400, 100)) * np.logspace(0, -3, 100), np.arange(400) % 2, alpha=1e-8)
+    batch = Batch(p, None, Losses(p, None), p.n)
+    batch._price = lambda curvatures, limit: price
+    formed, iterations = [], itertools.count()
+    plain = batch.preconditioner
+    batch.preconditioner = lambda curvatures: formed.append(next(iterations)) or plain(curvatures)
+    tight = lambda residual, s, share: next(iterations) and share < 1e-18  # noqa: E731
+    batch.direction(rng.standard_normal(100), rng.random(400) ** 8, tight)
+    assert len(formed) == 1
+    before = next(iterations)
+    batch.direction(rng.standard_normal(100), rng.random(400) ** 8, tight)
+    assert len(formed) == 2
+    assert formed[1] - before - 1 == max(price, tuning.KEEP_WITHIN)
 
 
 def solved_well_enough(damped=False, missed=None, bound=-np.inf):
@@ -610,3 +641,61 @@ def test_a_step_that_was_too_long_is_as_long_as_it_should_be_the_next_time():
     for _ in range(10):
         batch.damp(1.0, float(gradient @ s), s)
     assert batch.damping == 0.0
+
+
+def rare_class(n=4000, d=80, seed=0):
+    """Standardised features with tails, and a class of one row in sixteen: four rows a feature say nothing about it."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) @ rng.standard_normal((d, d))
+    X = np.sign(X) * np.abs(X) ** 1.5
+    score = X[:, :5] @ np.full(5, 0.5 / X.std()) + 2.0 * rng.standard_normal(n)
+    return (X - X.mean(axis=0)) / X.std(axis=0), np.where(score > np.quantile(score, 15 / 16), 1.0, -1.0)
+
+
+def test_where_a_batch_was_too_small_the_next_starts_nearer_to_where_it_began():
+    p = rs.Problem(*rare_class(), alpha=1 / 4000)
+    batch, start = Batch(p, None, Losses(p, None), p.n), np.zeros(p.d)
+    best = solve(p, tol=1e-6).x
+    for factor, part in ((1.0, 1.0), (0.5, 1.0), (2.0, 0.5), (8.0, 0.125), (100.0, 0.0)):
+        there = batch.at(factor * best)
+        found = _shrunk(batch, start, there)
+        np.testing.assert_allclose(found.x, part * there.x, atol=1e-15)
+        assert found.f == pytest.approx(p.objective(part * there.x), rel=1e-12)
+        np.testing.assert_allclose(found.z, p.margins(found.x), atol=1e-10)
+
+
+def test_only_what_a_batch_that_was_too_small_has_found_is_shrunk(monkeypatch):
+    """Of what a batch gains, the next keeps more than half, or next to nothing."""
+    shrunk = []
+
+    def counted(*arguments):
+        shrunk.append(arguments)
+        return _shrunk(*arguments)
+
+    monkeypatch.setattr("reshuffle.solver.certified.newton._shrunk", counted)
+    p = problem("logistic", n=4000, d=10)
+    solve(p)
+    assert not shrunk
+    p = rs.Problem(*rare_class(), alpha=1 / 4000)
+    records = len(solve(p).history)
+    assert shrunk
+    monkeypatch.setattr(tuning, "OVERFITS", np.inf)
+    assert records < len(solve(p).history)
+
+
+def test_batches_follow_each_other_from_where_the_last_has_led():
+    p = problem("logistic", n=2000, d=6)
+    progress = Progress(p, np.zeros(p.dimension), baseline(p), tol=1e-9, max_iter=100, small=False, callback=None)
+    seen = []
+
+    class Seen(Batch):
+        def at(self, x):
+            seen.append((self.size, x.copy()))
+            return super().at(x)
+
+    halves = [np.arange(1000), None]
+    on_batches((Seen(p, rows, Losses(p, rows), p.n) for rows in halves), progress, np.zeros(p.dimension))
+    assert progress.finished
+    last, first = ([x for size, x in seen if size == wanted] for wanted in (1000, 2000))
+    np.testing.assert_array_equal(last[-1], first[0])
+    assert not last[0].any()

@@ -20,7 +20,7 @@ from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
 from reshuffle.rows.devices import memory_in_words
 from reshuffle.solver.certified import tuning
-from reshuffle.solver.certified.newton import Batch, Chosen, Losses, from_nearby, growing, on_batch, rows_for_hessian
+from reshuffle.solver.certified.newton import Batch, Chosen, Losses, from_nearby, growing, on_batches, rows_for_hessian
 from reshuffle.solver.certified.progress import TINY, Baseline, Progress, Solution
 from reshuffle.vectors import Vector, dot
 
@@ -197,7 +197,6 @@ def solve_multinomial(
                 progress.fall_back(x, whole.at(x).f)
                 x = progress.x
         batches: Iterable[Chosen] = [] if progress.finished else growing(rows, seed) if x0 is None else [None]
-        for chosen in batches:
-            x = on_batch(JointBatch(joint, chosen, limit), progress, x, final=chosen is None)
+        on_batches((JointBatch(joint, chosen, limit) for chosen in batches), progress, x)
     found = progress.solution()
     return replace(found, x=joint.split(found.x), dual=joint.split(found.dual))

@@ -10,7 +10,7 @@ less so after every full one.
 The models' slopes at the new point are the dual values of the certificate: they make it tight.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import inf, sqrt
 from typing import Any, NamedTuple
 
@@ -171,6 +171,7 @@ class Batch:
         if self._known is not None:
             self._held, self._known = self._inverse(self._known), None
         held, worth = self._held, self._worth(curvatures)
+        keep = max(self._price(curvatures, self.limit), tuning.KEEP_WITHIN)
         precondition = held or self._fresh(curvatures)
         towards = precondition(residual)
         p, size = towards, float(dot(residual, towards))
@@ -180,7 +181,7 @@ class Batch:
             self._spent = 0
         for iteration in range(tuning.CG_ITERATIONS):
             late = self._spent >= worth
-            if late or (held is not None and iteration == tuning.KEEP_WITHIN):  # that is not few: go on with another
+            if late or (held is not None and iteration >= keep):  # another would not have taken longer: go on with it
                 if late:
                     self._refine()
                     worth, self._spent = self._worth(curvatures), 0
@@ -238,14 +239,17 @@ class Batch:
         return fresh
 
     def _worth(self, curvatures: Vector) -> float:
-        """Products with the Hessian that take as long as to form and to factorise a better preconditioner; infinite where there is
-        none. Rows that do not bend cost neither anything.
-        """
+        """Products with the Hessian after which a better preconditioner is worth its price; infinite where there is none."""
         none = self.factored and self.limit * tuning.SAMPLE_ABOVE >= self.size
         if none or self.problem.dimension > tuning.MOST_FEATURES:
             return inf
-        bent = int((curvatures > 0.0).sum())
-        return products_a_hessian(self.problem, (2 if self.factored else 1) * self.limit, bent)
+        return tuning.REFINE_AFTER * self._price(curvatures, (2 if self.factored else 1) * self.limit)
+
+    def _price(self, curvatures: Vector, limit: int) -> float:
+        """Products that take as long as to form and to factorise the Hessian of so many rows. Those that do not bend cost neither
+        anything.
+        """
+        return products_a_hessian(self.problem, limit, int((curvatures > 0.0).sum()))
 
     def _refine(self) -> None:
         """The next preconditioner is a better one: a Hessian in place of its diagonal, or that of twice as many rows."""
@@ -328,7 +332,7 @@ def products_a_hessian(problem: Problem, limit: int, bent: int) -> float:
     rows, d = problem.rows, problem.dimension
     entries = rows.entries * (bent / problem.n)
     forming = rows.hessian_cost() * min(limit / max(bent, 1), 1.0) * entries
-    return 0.5 * (forming + d**3 / (3.0 * tuning.FACTOR_SPEED)) / (entries + tuning.PRODUCT_OVERHEAD)
+    return 0.5 * (forming + d**3 / (3.0 * rows.blas_speed())) / (entries + tuning.PRODUCT_OVERHEAD)
 
 
 def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: bool, width: float, patience: float = inf) -> None:
@@ -336,10 +340,34 @@ def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: 
     small batch: that is for an x that knows nothing yet. `width` is how far kinks are smoothed at first.
     """
     limit, smooth = rows_for_hessian(problem), problem.loss.smoothness is not None
-    for rows in growing(problem, seed) if grow else [None]:
-        losses = Losses(problem, rows) if smooth else Smoothed(problem, rows, width, progress.dual)
-        neighbour = progress.neighbour if rows is None and smooth else None
-        x = on_batch(Batch(problem, rows, losses, limit, neighbour), progress, x, final=rows is None, patience=patience)
+
+    def batches() -> Iterator[Batch]:
+        for rows in growing(problem, seed) if grow else [None]:
+            losses = Losses(problem, rows) if smooth else Smoothed(problem, rows, width, progress.dual)
+            yield Batch(problem, rows, losses, limit, progress.neighbour if rows is None and smooth else None)
+
+    on_batches(batches(), progress, x, patience=patience)
+
+
+def on_batches(batches: Iterable[Batch], progress: Progress, x: Vector, *, patience: float = inf) -> None:
+    """Steps on one batch after the other, each from where the last has led, up to that of all rows. Where most of what a batch
+    gained is lost on the next, it was too small to say anything but which way to go.
+    """
+    here, fitted = Point(x, x, inf), inf
+    for batch in batches:
+        here = batch.at(here.x)
+        if here.f - fitted > tuning.OVERFITS * progress.baseline.gain(fitted):
+            here = _shrunk(batch, x, here)
+        here = on_batch(batch, progress, here, final=batch.rows is None, patience=patience)
+        fitted = here.f
+
+
+def _shrunk(batch: Batch, start: Vector, there: Point) -> Point:
+    """The best of a few points between `start` and there, both of them included."""
+    here, s = batch.at(start), there.x - start
+    along = there.z - here.z
+    _, part = min((batch.value(start + part * s, here.z + part * along), part) for part in (1.0, 0.5, 0.25, 0.125, 0.0))
+    return {0.0: here, 1.0: there}.get(part) or batch.at(start + part * s)
 
 
 def from_nearby(batch: Batch, progress: Progress, x: Vector) -> None:
@@ -361,11 +389,11 @@ def from_nearby(batch: Batch, progress: Progress, x: Vector) -> None:
     progress.offer(there.x, there.f, dual, _moved(x, there.x))
 
 
-def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool, patience: float = inf) -> Vector:
+def on_batch(batch: Batch, progress: Progress, here: Point, *, final: bool, patience: float = inf) -> Point:
     """Steps on one batch until `progress` says that it is enough or, if it is not the final one, until they gain little. Those on
     the final one end with their `patience` too, unless the models held in the last: then few are to come.
     """
-    losses, here = batch.losses, batch.at(x)
+    losses = batch.losses
     since, rounds, missed = 0, 0, Missed()
     for _ in range(10**9 if final else tuning.BATCH_STEPS):
         slopes, curvatures = _models(losses, here.z)
@@ -383,11 +411,11 @@ def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool, patien
             f = here.f if losses.exact else progress.problem.objective_at(here.z, here.x)
             dual = losses.duals(slopes + losses.bent(curvatures, along)) if progress.worth_certifying(-slope) else None
             if progress.offer(here.x, f, dual, _moved(before.x, here.x) if losses.exact else 0.0):
-                return here.x
+                return here
             if batch.products > patience and missed.by > tuning.KEEP_IF * abs(slope):
-                return here.x
+                return here
         elif length == 1.0 and decrease < tuning.BATCH_DONE * progress.baseline.gain(here.f):
-            return here.x
+            return here
         since += 1
         late = 1.0 + tuning.SETTLE_LATER * rounds  # settling too early can go round in a circle, so it gets rarer
         models_hold = missed.by * late <= tuning.MODELS_HOLD * abs(slope)
@@ -396,7 +424,7 @@ def on_batch(batch: Batch, progress: Progress, x: Vector, *, final: bool, patien
             since, rounds = 0, rounds + 1
             if losses.settle(here.z):
                 here = batch.at(here.x)
-    return here.x
+    return here
 
 
 def _models(losses: Losses, z: Vector) -> tuple[Vector, Vector]:

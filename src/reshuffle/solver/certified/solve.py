@@ -144,7 +144,8 @@ def _newton_in_passes(problem: Problem, squares: Vector) -> float:
     of the work is done by small batches; a few rows that outweigh all others make it more.
     """
     hessian = products_a_hessian(problem, rows_for_hessian(problem), problem.n)
-    return tuning.PASSES_A_HESSIAN * hessian * sqrt(sqrt(problem.dimension / problem.n)) * _heavy(problem, squares)
+    passes = tuning.PASSES_A_HESSIAN * problem.rows.blas_speed() * hessian
+    return passes * sqrt(sqrt(problem.dimension / problem.n)) * _heavy(problem, squares)
 
 
 def _heavy(problem: Problem, squares: Vector) -> float:

@@ -14,7 +14,6 @@ blocks were tried on an H200: six problems of 100,000 to 3,000,000 rows and 50 t
 FEW_FEATURES = 500  #: features up to which a Hessian is formed and factorised [1.28, 1.56; 4 problems]
 FEW_FEATURES_IN_BLOCKS = 4096  #: the same where rows are worked with in blocks, on a GPU [not tried]
 MOST_FEATURES = 3000  #: features up to which that is done once a step has taken as long without it
-FACTOR_SPEED = 10.0  #: operations of a factorisation in the time of one of a compiled loop over the data
 PRODUCT_OVERHEAD = 30_000  #: numbers in the data that could be worked with in the time that an iteration takes besides
 FEW_ROWS = 200  #: rows up to which, with more features, a problem is solved in the span of its rows [0.92, 0.96; 2 problems]
 SMALL = 4096  #: numbers in the data up to which steps go on until rounding ends them [0.74, 0.94; 3 problems]
@@ -31,7 +30,7 @@ STALL_SHARE = 0.5  #: of the gap before those records: it has not fallen where i
 
 # --- a trial of SDCA with few features
 
-PASSES_A_HESSIAN = 2.7  #: passes that may be expected, for each product that a Hessian takes as long as; fewer with more rows
+PASSES_A_HESSIAN = 0.34  #: passes to expect, for each product that a Hessian takes as long as, times the speed of BLAS
 TRIAL_ENTRIES = 50_000  #: numbers in the data above which there is a trial
 TRIAL_ROWS = 8.0  #: rows for each feature that it visits
 TRIAL = 0.125  #: of all rows that it visits at most
@@ -72,10 +71,12 @@ ROWS_A_FEATURE = 4  #: rows of the first batch for each feature at least
 ROWS_A_FEATURE_IN_BLOCKS = 16  #: the same where rows are worked with in blocks, on a GPU [1.09, 1.00]
 BATCH_STEPS = 10  #: Newton steps on a batch that is not the last at most [no effect]
 BATCH_DONE = 0.1  #: of what was gained so far: a batch is done when a full step lowers f by less [1.00, 0.97; 6 problems]
-HESSIAN_OPERATIONS = 16.0  #: for each entry of the data, spent on the Hessian that preconditions conjugate gradients
+OVERFITS = 0.5  #: of what a batch gained: where the next keeps less of it, the batch was too small
+HESSIAN_OPERATIONS = 32.0  #: for each entry of the data, spent on the Hessian that preconditions conjugate gradients
 HESSIAN_OPERATIONS_IN_BLOCKS = 3.0  #: the same where rows are worked with in blocks, on a GPU [1.01, 1.03; all rows: 1.14]
 HESSIAN_ROWS_A_FEATURE = 8  #: rows of that Hessian for each feature at least
-KEEP_WITHIN = 3  #: iterations of conjugate gradients up to which a Hessian is kept for another step [1.11, 1.00; 9 problems]
+REFINE_AFTER = 2.0  #: times what a better preconditioner takes: a step that has taken so long goes on with one
+KEEP_WITHIN = 3  #: iterations of conjugate gradients in which a Hessian is kept for another step, or as many as one takes
 KEEP_STRICTER = 10.0  #: times that residuals count with a Hessian that was kept, which sees less [1.04, 1.02; 5 problems]
 KEEP_IF = 0.1  #: of the slope: f must have fallen as models said to this accuracy for it to be kept [1.01, 1.00; 12 problems]
 SAMPLE_ABOVE = 1.25  #: times those rows: up to so many are taken as they are, more are sampled by curvature
