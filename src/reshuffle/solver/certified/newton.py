@@ -138,7 +138,7 @@ class Batch:
         self.alpha[problem.d :] = 0.0
         self.damping = 0.0
         self.products = 0.0  #: that were made, of A or A' or both, by the share of rows that were read
-        self._spent = 0  # iterations of conjugate gradients that a better preconditioner would have spared
+        self._spent = 0  # iterations of conjugate gradients, in all steps, that a better preconditioner would have spared
 
     def at(self, x: Vector) -> Point:
         z = self.margins(x)
@@ -177,8 +177,6 @@ class Batch:
         p, size = towards, float(dot(residual, towards))
         first, look, share = size, tuning.CG_LOOK, float((curvatures > 0.0).sum()) / self.size
         all_bend = share == 1.0
-        if not (all_bend and self.damping > 0.0):  # else many steps are to come, with Hessians that hardly differ
-            self._spent = 0
         for iteration in range(tuning.CG_ITERATIONS):
             late = self._spent >= worth
             if late or (held is not None and iteration >= keep):  # another would not have taken longer: go on with it
