@@ -435,14 +435,14 @@ def _enough(
     progress: Progress | None, f: float, gradient: Vector, borne: float, missed: Missed, damped: bool
 ) -> Callable[[Vector, Vector, float], bool]:
     """When a step from where f is this is solved well enough: near the end, when `progress` has no more than this share of its
-    target to bear. It is not that near where the models of a damped step will miss f by too much to certify anything, and nothing
-    is left to certify where the bound that is known will do.
+    target to bear. It is not that near where the models will miss f by too much to certify anything, and nothing is left to certify
+    where the bound that is known will do.
     """
 
     def enough(residual: Vector, s: Vector, share: float) -> bool:
         if progress is not None:
             slope, target = -float(dot(gradient, s)), progress.target
-            far = slope >= tuning.CG_EXACT_WITHIN * target or (damped and missed.next(slope) > tuning.CG_MISSED * target)
+            far = slope >= tuning.CG_EXACT_WITHIN * target or missed.next(slope) > tuning.CG_MISSED * target
             if not far and f - 0.5 * slope - progress.bound > target:
                 return progress.certificate_can_bear(residual, borne) or share < (tuning.CG_DAMPED if damped else _SOLVED)
         return share < tuning.CG_SHARE
