@@ -17,6 +17,8 @@ loop_over_blas            the Hessian of a dense matrix by the loop for sparse o
 whole_over_chunks         the same product through BLAS at once, over that in chunks
 double_over_native        A x of a float64 copy that is there already, over A x read in the type that is stored
 convert_over_native       the same with the time to make that copy
+prices                    not of a choice: a Hessian and its factorisation over a product with all rows, and the same as
+                          `Rows.hessian_cost` and `Rows.blas_speed` say it
 
 Each figure is a ratio of the fastest of runs taken in turns, in one thread. The data are generated: short sparse rows (14 entries),
 long ones (75 entries of 47000 features, as text has), and dense matrices.
@@ -42,6 +44,7 @@ from reshuffle.solver.certified.sdca import awake, rest
 
 REPEATS = 31
 SPARSE = {"short rows": (40_000, 120, 14), "text": (20_000, 47_000, 75)}
+PRICED = {"short sparse rows": (40_000, 120, 14), "long sparse rows": (5_000, 780, 150)}
 ROWS = 6_000
 DENSE = {"d = 22": (100_000, 22), "d = 123": (20_000, 123), "d = 784": (5_000, 784)}
 REASSOCIATE = {"contract", "reassoc", "nsz"}
@@ -252,6 +255,24 @@ def one_dense(n: int, d: int) -> dict[str, Any]:
     return figures
 
 
+def prices(rows: Any) -> dict[str, float]:
+    n, d = rows.shape
+    ones, x = np.ones(n), np.ones(d)
+    H, ridge = rows.rough_hessian(ones), np.ones(d)
+    said = {"hessian": rows.hessian_cost(), "factor": d**3 / (3.0 * rows.blas_speed() * rows.entries)}
+    return {
+        "hessian": over(lambda: rows.rough_hessian(ones), lambda: rows.curved_product(ones, x)),
+        "factor": over(lambda: rows.factorised(H, n, ridge), lambda: rows.curved_product(ones, x)),
+        **{f"{name}_said": 0.5 * cost for name, cost in said.items()},
+    }
+
+
+def priced() -> dict[str, dict[str, float]]:
+    rng = np.random.default_rng(0)
+    sparse = {name: prices(in_memory(generated(*shape))) for name, shape in PRICED.items()}
+    return {**sparse, **{name: prices(in_memory(rng.random(shape))) for name, shape in DENSE.items()}}
+
+
 def main() -> None:
     with threadpool_limits(1):
         report = {
@@ -259,6 +280,7 @@ def main() -> None:
             **{name: one_dense(*shape) for name, shape in DENSE.items()},
             "losses": losses_of_samples(),
             "dual passes": dual_passes(),
+            "prices": priced(),
         }
     print(json.dumps({**report, "cores": os.cpu_count()}, indent=1))
 

@@ -4,9 +4,10 @@ the sum of the models is least.
 A small random batch comes first; when steps on it gain little, a batch some times larger takes over, and only the last few steps
 see all rows. The linear system of a step is solved by conjugate gradients, with few features preconditioned by the Hessian of as
 many rows as cost about as much as a few passes (all of them on sparse data, which leaves one iteration to do), else by its
-diagonal. Where that has taken as many iterations as a better preconditioner costs, one is formed. It is kept for the next steps on
-a batch while it will do. Iterations end where f no longer falls as the models say, and steps that turn out too long are damped, and
-less so after every full one.
+diagonal. Nobody knows how many iterations are to come, so they are held against prices: once they have taken some times as long as
+a better preconditioner would, in all steps together, one is formed, and the next steps on a batch keep it until their iterations
+have taken as long as another would. Iterations end where f no longer falls as the models say, and steps that turn out too long are
+damped, and less so after every full one.
 The models' slopes at the new point are the dual values of the certificate: they make it tight.
 """
 
