@@ -480,8 +480,8 @@ def test_a_hessian_is_priced_by_products_with_the_rows_that_bend():
     factor, overhead = 600**3 / (3 * p.rows.blas_speed()), tuning.PRODUCT_OVERHEAD
     forming = p.rows.hessian_cost() * 50 * 600
     few, all_ = 0.5 * (forming + factor) / (50 * 600 + overhead), 0.5 * (forming * 8 + factor) / (1000 * 600 + overhead)
-    assert batch._price(curvatures, 400) == pytest.approx(few)
-    assert batch._price(np.ones(1000), 400) == pytest.approx(all_)
+    assert batch._price_of(curvatures, 400) == pytest.approx(few)
+    assert batch._price_of(np.ones(1000), 400) == pytest.approx(all_)
     assert batch._worth(np.ones(1000)) == pytest.approx(tuning.REFINE_AFTER * all_)
 
 
@@ -491,7 +491,7 @@ def test_a_hessian_is_kept_for_as_many_iterations_as_another_takes(price):
     rng = np.random.default_rng(0)
     p = rs.Problem(rng.standard_normal((400, 100)) * np.logspace(0, -3, 100), np.arange(400) % 2, alpha=1e-8)
     batch = Batch(p, None, Losses(p, None), p.n)
-    batch._price = lambda curvatures, limit: price
+    batch._price_of = lambda curvatures, limit: price
     formed, iterations = [], itertools.count()
     plain = batch.preconditioner
     batch.preconditioner = lambda curvatures: formed.append(next(iterations)) or plain(curvatures)

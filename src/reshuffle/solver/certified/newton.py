@@ -130,11 +130,14 @@ class Batch:
 
     def __init__(self, problem: Problem, rows: Chosen, losses: Losses, limit: int, neighbour: Neighbour | None = None) -> None:
         self.problem, self.rows, self.losses, self.limit = problem, rows, losses, limit
-        self.factored = problem.dimension <= few_features(problem)  #: whether a Hessian preconditions, and not its diagonal
+        self.size = len(losses.weights)
+        self._priced = problem.rows.at_hand and not problem.rows.elsewhere  # elsewhere products take longer than what they compute
+        self.price = products_a_hessian(problem, limit, self.size) if self._priced else 0.0  #: of a Hessian, in products
+        few = problem.dimension <= few_features(problem) and self.price <= tuning.FEW_PRODUCTS
+        self.factored = few  #: whether a Hessian preconditions, and not its diagonal
         self._neighbour = neighbour if neighbour is not None and self.factored else Neighbour()
         self._held: Callable[[Vector], Vector] | None = None
         self._known = self._neighbour.hessian
-        self.size = len(losses.weights)
         self.alpha = np.full(problem.dimension, problem.alpha)
         self.alpha[problem.d :] = 0.0
         self.damping = 0.0
@@ -172,7 +175,7 @@ class Batch:
         if self._known is not None:
             self._held, self._known = self._inverse(self._known), None
         held, worth = self._held, self._worth(curvatures)
-        keep = max(self._price(curvatures, self.limit), tuning.KEEP_WITHIN)
+        keep = max(self._price_of(curvatures, self.limit) if self._priced else 0.0, tuning.KEEP_WITHIN)
         precondition = held or self._fresh(curvatures)
         towards = precondition(residual)
         p, size = towards, float(dot(residual, towards))
@@ -242,9 +245,9 @@ class Batch:
         none = self.factored and self.limit * tuning.SAMPLE_ABOVE >= self.size
         if none or self.problem.dimension > tuning.MOST_FEATURES:
             return inf
-        return tuning.REFINE_AFTER * self._price(curvatures, (2 if self.factored else 1) * self.limit)
+        return tuning.REFINE_AFTER * self._price_of(curvatures, (2 if self.factored else 1) * self.limit)
 
-    def _price(self, curvatures: Vector, limit: int) -> float:
+    def _price_of(self, curvatures: Vector, limit: int) -> float:
         """Products that take as long as to form and to factorise the Hessian of so many rows. Those that do not bend cost neither
         anything.
         """
@@ -404,14 +407,15 @@ def on_batch(batch: Batch, progress: Progress, here: Point, *, final: bool, pati
         batch.damp(length, slope, s)
         decrease = before.f - here.f
         missed = Missed(abs(decrease + 0.5 * slope), -slope)
-        if progress.small or missed.by > tuning.KEEP_IF * abs(slope):  # small data asks for steps that are exact
+        held = missed.by <= tuning.KEEP_IF * abs(slope)
+        if progress.small or not (held or batch.price > tuning.RENEW_WITHIN):  # small data asks for steps that are exact
             batch.forget()
         if final:
             f = here.f if losses.exact else progress.problem.objective_at(here.z, here.x)
             dual = losses.duals(slopes + losses.bent(curvatures, along)) if progress.worth_certifying(-slope) else None
             if progress.offer(here.x, f, dual, _moved(before.x, here.x) if losses.exact else 0.0):
                 return here
-            if batch.products > patience and missed.by > tuning.KEEP_IF * abs(slope):
+            if batch.products > patience and not held:
                 return here
         elif length == 1.0 and decrease < tuning.BATCH_DONE * progress.baseline.gain(here.f):
             return here

@@ -13,6 +13,7 @@ blocks were tried on an H200: six problems of 100,000 to 3,000,000 rows and 50 t
 
 FEW_FEATURES = 500  #: features up to which a Hessian is formed and factorised [1.28, 1.56; 4 problems]
 FEW_FEATURES_IN_BLOCKS = 4096  #: the same where rows are worked with in blocks, on a GPU [not tried]
+FEW_PRODUCTS = 20.0  #: products that a Hessian may take as long as for that
 MOST_FEATURES = 3000  #: features up to which that is done once a step has taken as long without it
 PRODUCT_OVERHEAD = 30_000  #: numbers in the data that could be worked with in the time that an iteration takes besides
 FEW_ROWS = 200  #: rows up to which, with more features, a problem is solved in the span of its rows [0.92, 0.96; 2 problems]
@@ -77,6 +78,7 @@ HESSIAN_OPERATIONS_IN_BLOCKS = 3.0  #: the same where rows are worked with in bl
 HESSIAN_ROWS_A_FEATURE = 8  #: rows of that Hessian for each feature at least
 REFINE_AFTER = 2.0  #: times what a better preconditioner takes: a step that has taken so long goes on with one
 KEEP_WITHIN = 3  #: iterations of conjugate gradients in which a Hessian is kept for another step, or as many as one takes
+RENEW_WITHIN = 10.0  #: products that a Hessian may take as long as to be formed anew wherever models did not hold
 KEEP_STRICTER = 10.0  #: times that residuals count with a Hessian that was kept, which sees less [1.04, 1.02; 5 problems]
 KEEP_IF = 0.1  #: of the slope: f must have fallen as models said to this accuracy for it to be kept [1.01, 1.00; 12 problems]
 SAMPLE_ABOVE = 1.25  #: times those rows: up to so many are taken as they are, more are sampled by curvature
