@@ -163,9 +163,6 @@ def survey(rng: Random, n: int, d: int) -> Data:
     return X, score - np.quantile(score, 15 / 16)
 
 
-# --- that decided nothing
-
-
 def interactions(rng: Random, n: int, d: int) -> Data:
     """Dense products of two of a few standardised measurements, as polynomial features are made, in the columns' own scales."""
     few = math.ceil(math.sqrt(2.0 * d))
@@ -173,6 +170,19 @@ def interactions(rng: Random, n: int, d: int) -> Data:
     first, second = np.triu_indices(few)
     X = inner[:, first[:d]] * inner[:, second[:d]]
     return X, X @ (rng.standard_normal(d) * (rng.random(d) < 0.2)) + 2.0 * rng.standard_normal(n)
+
+
+# --- that decided nothing
+
+
+def sensors(rng: Random, n: int, d: int) -> Data:
+    """Dense windows of d / 4 moments of four channels, each a wave in noise that is slow to change; one channel's phase decides."""
+    moments = d // 4
+    noise = np.cumsum(rng.standard_normal((n, 4, moments)), axis=2) / math.sqrt(moments) + rng.standard_normal((n, 4, moments))
+    phases, pace = rng.uniform(0.0, 2.0 * math.pi, (n, 4, 1)), np.array([3.0, 5.0, 7.0, 11.0])[:, None]
+    waves = np.sin(2.0 * math.pi * pace * np.arange(moments) / moments + phases)
+    X = (waves + 0.7 * noise).reshape(n, -1)
+    return X, np.cos(phases[:, 1, 0]) + 0.3 * rng.standard_normal(n)
 
 
 def embeddings(rng: Random, n: int, d: int) -> Data:

@@ -88,6 +88,7 @@ TUNING: tuple[tuple[families.Family, int, int], ...] = (
     (families.species, 50_000, 300),
     (families.reviews, 2_000, 15_000),
     (families.survey, 6_000, 85),
+    (families.interactions, 2_500, 480),
 )
 HELD_OUT: tuple[tuple[families.Family, int, int], ...] = (
     (families.sparse_binary, 50_000, 300),
@@ -98,7 +99,7 @@ HELD_OUT: tuple[tuple[families.Family, int, int], ...] = (
     (families.small_table, 2_000, 40),
     (families.splices, 20_000, 240),
     (families.embeddings, 3_000, 768),
-    (families.interactions, 2_500, 480),
+    (families.sensors, 4_000, 200),
 )
 
 

@@ -697,3 +697,36 @@ def test_batches_follow_each_other_from_where_the_last_has_led():
     last, first = ([x for size, x in seen if size == wanted] for wanted in (1000, 2000))
     np.testing.assert_array_equal(last[-1], first[0])
     assert not last[0].any()
+
+
+@pytest.mark.parametrize(("n", "d", "kind"), [(4000, 60, "dense"), (4000, 400, "dense"), (4000, 60, "sparse")])
+def test_steps_start_from_a_hessian_that_takes_as_long_as_few_products(n, d, kind):
+    p = problem("logistic", n=n, d=d, kind=kind)
+    batch = Batch(p, None, Losses(p, None), p.n)
+    assert batch.price == batch._price_of(np.ones(n), p.n)
+    assert batch.factored == (batch.price <= tuning.FEW_PRODUCTS) == (d == 60)
+
+
+def test_prices_count_only_where_rows_lie_in_memory():
+    """From a disk or a worker a product takes longer than what it computes, and a Hessian hardly longer than that."""
+
+    class Elsewhere(type(problem("logistic").rows)):
+        elsewhere = True
+
+    p = problem("logistic", n=4000, d=400)
+    p = p.replace(X=Elsewhere(p.rows.matrix))
+    batch = Batch(p, None, Losses(p, None), p.n)
+    assert batch.price == 0.0
+    assert batch.factored
+
+
+@pytest.mark.parametrize("price", [5.0, 15.0])
+def test_a_dear_hessian_is_kept_where_models_did_not_hold(price, monkeypatch):
+    p = problem("logistic", n=400, d=30, alpha=1e-6)
+    progress = Progress(p, np.zeros(p.dimension), baseline(p), tol=1e-3, max_iter=1000, small=False, callback=None)
+    batch, forgotten = Batch(p, None, Losses(p, None), p.n), []
+    batch.price = price
+    monkeypatch.setattr(batch, "forget", lambda: forgotten.append(1))
+    on_batch(batch, progress, batch.at(np.zeros(p.dimension)), final=True)
+    assert progress.converged
+    assert bool(forgotten) == (price <= tuning.RENEW_WITHIN)
