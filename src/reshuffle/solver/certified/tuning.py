@@ -4,7 +4,8 @@ gap whatever they are. They decide how long that takes.
 What speaks for each: `benchmarks/tuning.py` takes half and double of it, one at a time, on generated problems (text-like, one-hot,
 dense correlated, heavy-tailed, separable, few rows and many), and prints the time over that with the value below. The figures in
 brackets are the geometric means of that, half first, over the problems on which the number changes what is done, and how many those
-are, of the 23 that there were before baskets, word counts, topics and species; chance moves the ratio of one problem by up to 0.07.
+are, of the 23 that there were before baskets, word counts, topics and species, and before Hessians were priced by their storage;
+chance moves the ratio of one problem by up to 0.07.
 [no effect] means on none, and a dash a value without sense; a number without brackets is newer than the last run. The numbers for
 blocks were tried on an H200: six problems of 100,000 to 3,000,000 rows and 50 to 3000 features, to 1e-3 and to 1e-7.
 """
