@@ -17,6 +17,7 @@ loop_over_blas            the Hessian of a dense matrix by the loop for sparse o
 whole_over_chunks         the same product through BLAS at once, over that in chunks
 double_over_native        A x of a float64 copy that is there already, over A x read in the type that is stored
 convert_over_native       the same with the time to make that copy
+many_over_one             a system with a Cholesky factor by LAPACK's routine for many right sides, over two triangles one by one
 prices                    not of a choice: a Hessian and its factorisation over a product with all rows, and the same as
                           `Rows.hessian_cost` and `Rows.blas_speed` say it
 
@@ -34,6 +35,7 @@ from typing import Any
 import numba
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import lapack
 from threadpoolctl import threadpool_limits
 
 from reshuffle._compiled import of_sample
@@ -259,11 +261,13 @@ def prices(rows: Any) -> dict[str, float]:
     n, d = rows.shape
     ones, x = np.ones(n), np.ones(d)
     H, ridge = rows.rough_hessian(ones), np.ones(d)
+    factor, inverse = lapack.dpotrf(H.T / n + np.eye(d), lower=0)[0], rows.factorised(H, n, ridge)
     said = {"hessian": rows.hessian_cost(), "factor": d**3 / (3.0 * rows.blas_speed() * rows.entries)}
     return {
         "hessian": over(lambda: rows.rough_hessian(ones), lambda: rows.curved_product(ones, x)),
         "factor": over(lambda: rows.factorised(H, n, ridge), lambda: rows.curved_product(ones, x)),
         **{f"{name}_said": 0.5 * cost for name, cost in said.items()},
+        "many_over_one": over(lambda: lapack.dpotrs(factor, x, lower=0), lambda: inverse(x)),
     }
 
 

@@ -13,8 +13,8 @@ A time is the CPU time of building a problem and solving it, on one thread, the 
 allow). Fits with the number as it is and with another take turns, so that whatever else the machine does meets both alike. What
 that leaves of chance is shown by the same comparison of no change at all, which goes to stderr with each problem.
 
-The numbers named HESSIAN and SAMPLE do nothing here: a Hessian is sampled only where a batch has more than 48 rows a feature and
-its rows, stored sparse, have more than about 144 entries, and no problem here is of that kind.
+The numbers named HESSIAN and SAMPLE do nothing here: a Hessian is sampled only where a batch has more than 10 rows a feature, and
+more than 80 entries a row, stored sparse, or 175, stored dense, and no problem here is of that kind.
 
 NAME: half, double   geometric means, over the problems on which the number matters, of time over that with the number as it is;
                      null where it was skipped or matters on no problem

@@ -326,7 +326,7 @@ class Rows(ABC):
         H = H / divisor
         H.reshape(-1)[:: H.shape[0] + 1] += ridge
         factor, failed = lapack.dpotrf(H.T, lower=0, clean=0)
-        # by two triangles: LAPACK's own routine for that, made for many right sides, takes 3 to 6 times as long
+        # by two triangles: LAPACK's own routine for that is made for many right sides (`benchmarks/kernels.py`)
         return None if failed else lambda r: blas.dtrsv(factor, blas.dtrsv(factor, r, trans=1), overwrite_x=1)
 
     def hessian_cost(self) -> float:
@@ -336,8 +336,8 @@ class Rows(ABC):
         return 5.0 + self.dimension / self.blas_speed()
 
     def blas_speed(self) -> float:
-        """Multiplications of matrices that BLAS makes in the time of one such operation: 3.5 to 6 with dense rows, 13 to 27 with
-        sparse ones, which are read here and there (`benchmarks/kernels.py`).
+        """Multiplications of matrices that BLAS makes in the time of one such operation: about 5 with dense rows, twice as many where
+        they do not fit the cache, and 16 with sparse ones, which are read here and there (`benchmarks/kernels.py`, "prices").
         """
         return 5.0
 

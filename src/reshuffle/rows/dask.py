@@ -157,6 +157,10 @@ class DaskRows(Rows):
         return float(self._facts[:, 0] @ self._asked("hessian_cost")) / max(self.entries, 1)
 
     def blas_speed(self) -> float:
+        return self._blas_speed
+
+    @cached_property
+    def _blas_speed(self) -> float:  # asked for in every step of Newton's method
         return float(np.mean(self._asked("blas_speed")))
 
     # --- tasks

@@ -168,3 +168,10 @@ def test_a_certificate_holds_in_extended_precision():
         p = np.maximum(u + hits, np.longdouble(1e-300))
         bound = -(w * (p * np.log(p))).sum() / n - (((w * u) @ X / n) ** 2).sum() / (2 * alpha)
         assert f - bound <= found.gap
+
+
+def test_a_hessian_has_the_same_price_in_products_for_all_classes_as_for_one():
+    problem, numbers, classes = posed(n=500, d=40)
+    batch = JointBatch(Joint(problem, numbers, classes), None, problem.n)
+    assert batch._price_of(np.ones(classes * problem.n), problem.n) == pytest.approx(batch.price)
+    assert batch.price > 0.0

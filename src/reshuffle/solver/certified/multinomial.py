@@ -130,6 +130,10 @@ class JointBatch(Batch):
         along = self.margins(p)
         return along, self.gradient(self.losses.bent(curvatures, along), p) + self.damping * p
 
+    def _price_of(self, curvatures: Vector, limit: int) -> float:
+        """The same as for one class: both products and Hessians are as many times as much."""
+        return super()._price_of(self._joint.split(curvatures)[0], limit)
+
     def preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
         single, weights = self._single, np.maximum(self.losses.weights, TINY)
         single.factored, single.limit, single.damping = self.factored, self.limit, self.damping
