@@ -84,7 +84,16 @@ def test_sums_over_rows(both, intercept):
     for fact in ("shape", "dimension", "entries", "nonzeros"):
         assert getattr(ours, fact) == getattr(theirs, fact)
     assert len({worker for (worker,) in ours.client.who_has(ours.parts).values()}) == 2  # a half for each
-    for name in ("squared_norms", "squared_column_norms", "column_ranges", "column_moments", "row_lengths", "hessian_cost", "gram"):
+    for name in (
+        "squared_norms",
+        "squared_column_norms",
+        "column_ranges",
+        "column_moments",
+        "row_lengths",
+        "hessian_cost",
+        "blas_speed",
+        "gram",
+    ):
         np.testing.assert_allclose(getattr(ours, name)(), getattr(theirs, name)(), rtol=EXACT, atol=1e-12, err_msg=name)
     scattered, within = np.array([60, 3, 88, 3, 44, 45]), np.array([1, 2, 7])  # of both partitions, and of one
     for chosen in (None, scattered, within):
