@@ -336,8 +336,8 @@ class Rows(ABC):
         return 5.0 + self.dimension / self.blas_speed()
 
     def blas_speed(self) -> float:
-        """Multiplications of matrices that BLAS makes in the time of one such operation: about 5 with dense rows, twice as many where
-        they do not fit the cache, and 16 with sparse ones, which are read here and there (`benchmarks/kernels.py`, "prices").
+        """Multiplications of matrices that BLAS makes in the time of one such operation: about 5 with dense rows, twice as many
+        where they do not fit the cache, and 16 with sparse ones, which are read here and there (`benchmarks/kernels.py`, "prices").
         """
         return 5.0
 
