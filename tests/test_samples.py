@@ -12,7 +12,7 @@ import reshuffle as rs
 from reshuffle.losses import LOSSES, Logistic, get_loss
 from reshuffle.losses.base import compiled
 from reshuffle.orders.streams import Stream
-from reshuffle.solver.certified.newton import sample_by_curvature
+from reshuffle.solver.certified.batch import sample_by_curvature
 from tests.oracle import called
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'reshuffle[gpu]'")

@@ -7,8 +7,7 @@ import reshuffle as rs
 from reshuffle import models
 from reshuffle.duality import duality_gap
 from reshuffle.losses import loops, parts
-from reshuffle.solver.certified import baseline, solve, tuning
-from reshuffle.solver.certified import newton as newton_steps
+from reshuffle.solver.certified import baseline, batch, solve, tuning
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'reshuffle[gpu]'")
 from reshuffle.rows import transfer  # noqa: E402
@@ -92,7 +91,7 @@ def test_a_hessian_of_more_features_than_in_memory_is_formed_on_a_device(monkeyp
     y = np.where(X[:, 0] + 0.1 * rng.standard_normal(400) > 0, 1, -1)
     monkeypatch.setattr(tuning, "FEW_FEATURES", 10)
     problem = rs.Problem(X, y, alpha=1e-6)
-    here, there = (newton_steps.few_features(each) for each in (problem, problem.replace(device="cpu")))
+    here, there = (batch.few_features(each) for each in (problem, problem.replace(device="cpu")))
     assert (here, there) == (10, 4096)
     calls = []
     monkeypatch.setattr(TorchRows, "curved_squares", forbidden)

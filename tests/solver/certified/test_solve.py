@@ -13,17 +13,8 @@ from reshuffle.duality import lower_bound, rounding
 from reshuffle.losses import LOSSES, get_loss
 from reshuffle.rows.memory import SparseRows
 from reshuffle.solver.certified import baseline, solve, tuning
-from reshuffle.solver.certified.newton import (
-    Batch,
-    Losses,
-    Missed,
-    _enough,
-    _shrunk,
-    batch_sizes,
-    on_batch,
-    on_batches,
-    sample_by_curvature,
-)
+from reshuffle.solver.certified.batch import Batch, Losses, sample_by_curvature
+from reshuffle.solver.certified.newton import Missed, _enough, _shrunk, batch_sizes, on_batch, on_batches
 from reshuffle.solver.certified.progress import Progress
 from reshuffle.solver.certified.row_span import RowSpan
 from reshuffle.solver.certified.sdca import sdca

@@ -2,7 +2,7 @@
 a sample, ln sum_k exp(z_k) - z_y.
 
 Only the places where a margin meets its loss differ from a loss of one margin: `JointLosses` and `JointBatch` stand in for those of
-`newton`, with x and z the coefficients and the margins of one class after the other. All else is as it is there.
+`batch`, with x and z the coefficients and the margins of one class after the other. All else is as it is there.
 
 The dual values of a sample are p - e_y for a p with entries that are not negative and add up to one, and
 l*(p - e_y) = sum_k p_k ln p_k. An intercept asks of the classes that sum_i w_i p_ik is the weight of class k.
@@ -20,7 +20,8 @@ from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
 from reshuffle.rows.devices import memory_in_words
 from reshuffle.solver.certified import tuning
-from reshuffle.solver.certified.newton import Batch, Chosen, Losses, from_nearby, growing, on_batches, rows_for_hessian
+from reshuffle.solver.certified.batch import Batch, Chosen, Losses, rows_for_hessian
+from reshuffle.solver.certified.newton import from_nearby, growing, on_batches
 from reshuffle.solver.certified.progress import TINY, Baseline, Progress, Solution
 from reshuffle.vectors import Vector, dot
 

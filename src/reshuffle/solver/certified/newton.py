@@ -1,112 +1,24 @@
-"""Subsampled Newton: every row of a batch is represented by the quadratic model of its loss at its own margin, and x moves to where
-the sum of the models is least.
+"""Subsampled Newton: steps to where the sum of the models of a `Batch` is least.
 
 A small random batch comes first; when steps on it gain little, a batch some times larger takes over, and only the last few steps
-see all rows. The linear system of a step is solved by conjugate gradients, with few features preconditioned by the Hessian of as
-many rows as cost about as much as a few passes (all of them on sparse data, which leaves one iteration to do), else by its
-diagonal. Nobody knows how many iterations are to come, so they are held against prices: once they have taken some times as long as
-a better preconditioner would, in all steps together, one is formed, and the next steps on a batch keep it until their iterations
-have taken as long as another would. Iterations end where f no longer falls as the models say, and steps that turn out too long are
-damped, and less so after every full one.
-The models' slopes at the new point are the dual values of the certificate: they make it tight.
+see all rows. Iterations of a step end where f no longer falls as the models say, and steps that turn out too long are damped, and
+less so after every full one. The models' slopes at the new point are the dual values of the certificate: they make it tight.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from math import inf, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from reshuffle.losses import loops
-from reshuffle.losses.base import compiled
 from reshuffle.orders.streams import Stream
 from reshuffle.problem import Problem
-from reshuffle.samples import Samples
 from reshuffle.solver.certified import tuning
-from reshuffle.solver.certified.progress import ROUNDING, TINY, Neighbour, Progress
+from reshuffle.solver.certified.batch import Batch, Chosen, Losses, Point, Smoothed, rows_for_hessian
+from reshuffle.solver.certified.progress import ROUNDING, TINY, Progress
 from reshuffle.vectors import Vector, dot
 
-Chosen = Any  # rows, where vectors with a number for each sample are; None for all of them
-
-_PIVOT = 1e-12  # of the largest pivot: some times what rounding may take from one; ten times that where it is not enough
 _STRAIGHT = 1e-9  # of the slopes: with curvatures whose sum is less, a step would be longer than any margin can be
 _SOLVED = 1e-20  # of the first residual, squared: conjugate gradients that came so far only turn rounding over
 _SHORTEST = 1e-10  # of a step: on a shorter one, rounding hides whether f falls
-
-
-class Losses:
-    """The smooth losses of a batch."""
-
-    exact = True  #: whether `total` sums the losses themselves
-
-    def __init__(self, problem: Problem, rows: Chosen) -> None:
-        self.samples = problem.samples.take(rows)
-        self.weights = self.samples.weights
-
-    def models(self, z: Vector, steep: bool) -> tuple[Vector, Vector]:
-        """The weighted slope and curvature of each loss at its margin: see `Samples`."""
-        return self.samples.models(z, steep)
-
-    def total(self, z: Vector, move: Vector, length: float) -> float:
-        """Their weighted sum at z + length move."""
-        return self.samples.total(z, move, length)
-
-    def duals(self, slopes: Vector) -> Vector:
-        """Dual values of weighted slopes; zero where a weight is."""
-        return self.samples.unweighted(slopes)
-
-    def bent(self, curvatures: Vector, along: Vector) -> Vector:
-        """By how much the slopes of the models change where margins change by `along`."""
-        return curvatures * along
-
-    def settle(self, z: Vector) -> bool:
-        """A full step has led to z; returns whether that changes what is summed."""
-        return False
-
-
-class Smoothed(Losses):
-    """Moreau smoothing of losses with kinks, by the method of multipliers: min_t l(t) + v (z - t) + (z - t)^2 / (2 width), the
-    augmented Lagrangian of z = t. The multiplier v moves to the slope after every full step, and the width shrinks, so that the
-    smoothing fades out.
-    """
-
-    exact = False
-
-    def __init__(self, problem: Problem, rows: Chosen, width: float, multipliers: Vector) -> None:
-        super().__init__(problem, rows)
-        self._functions = compiled(problem.loss, "value"), compiled(problem.loss, "prox")
-        self._width, self._multipliers = width, multipliers if rows is None else multipliers[rows]
-        self._smallest = tuning.SMALLEST_WIDTH * width
-
-    def models(self, z: Vector, steep: bool) -> tuple[Vector, Vector]:
-        slopes, curvatures, (_, prox) = np.empty(z.size), np.empty(z.size), self._functions
-        self.samples.in_parts(
-            lambda part: loops.smoothed_models(prox, self._smoothing(part), z[part], steep, slopes[part], curvatures[part])
-        )
-        return slopes, curvatures
-
-    def total(self, z: Vector, move: Vector, length: float) -> float:
-        parts = self.samples.in_parts(
-            lambda part: loops.smoothed_total(*self._functions, self._smoothing(part), z[part], move[part], length)
-        )
-        return float(sum(parts))
-
-    def settle(self, z: Vector) -> bool:
-        self._multipliers = self.duals(self.models(z, False)[0])
-        self._width = max(tuning.SHRINK * self._width, self._smallest)
-        return True
-
-    def _smoothing(self, part: slice) -> tuple[float, float, Vector, Vector, Vector]:
-        own = self.samples
-        return own.loss.parameter, self._width, own.labels[part], own.weights[part], self._multipliers[part]
-
-
-class Point(NamedTuple):
-    """Where a batch has come: x, its margins there, and the value of its sum."""
-
-    x: Vector
-    z: Vector
-    f: float
 
 
 class Missed(NamedTuple):
@@ -121,186 +33,6 @@ class Missed(NamedTuple):
         """
         times = max(slope, 0.0) / max(self.slope, TINY)
         return self.by * times * sqrt(times)
-
-
-class Batch:
-    """A set of rows with the sums over them that a step needs. Steps share a preconditioner as long as few iterations of conjugate
-    gradients are enough with it: to form a Hessian takes as long as several. The first one is the `neighbour`'s, if it has any.
-    """
-
-    def __init__(self, problem: Problem, rows: Chosen, losses: Losses, limit: int, neighbour: Neighbour | None = None) -> None:
-        self.problem, self.rows, self.losses, self.limit = problem, rows, losses, limit
-        self.size = len(losses.weights)
-        self._priced = problem.rows.at_hand and not problem.rows.elsewhere  # elsewhere products take longer than what they compute
-        self.price = products_a_hessian(problem, limit, self.size) if self._priced else 0.0  #: of a Hessian, in products
-        few = problem.dimension <= few_features(problem) and self.price <= tuning.FEW_PRODUCTS
-        self.factored = few  #: whether a Hessian preconditions, and not its diagonal
-        self._neighbour = neighbour if neighbour is not None and self.factored else Neighbour()
-        self._held: Callable[[Vector], Vector] | None = None
-        self._known = self._neighbour.hessian
-        self.alpha = np.full(problem.dimension, problem.alpha)
-        self.alpha[problem.d :] = 0.0
-        self.damping = 0.0
-        self.products = 0.0  #: that were made, of A or A' or both, by the share of rows that were read
-        self._spent = 0  # iterations of conjugate gradients, in all steps, that a better preconditioner would have spared
-
-    def at(self, x: Vector) -> Point:
-        z = self.margins(x)
-        return Point(x, z, self.value(x, z))
-
-    def value(self, x: Vector, z: Vector) -> float:
-        """The sum at x, whose margins are z."""
-        return self.losses.total(z, z, 0.0) / self.size + 0.5 * float(dot(self.alpha, x * x))
-
-    def margins(self, x: Vector) -> Vector:
-        self.products += 1.0
-        return self.problem.rows.margins(x, self.rows)
-
-    def gradient(self, slopes: Vector, x: Vector) -> Vector:
-        self.products += 1.0
-        return self.problem.rows.transposed(slopes, self.rows) / self.size + self.alpha * x
-
-    def product(self, curvatures: Vector, p: Vector) -> tuple[Vector, Vector]:
-        """A p, of the rows that bend, and the Hessian of the models' sum, damped, times p."""
-        along, product = self.problem.rows.curved_product(curvatures, p, self.rows)
-        return along, product / self.size + (self.alpha + self.damping) * p
-
-    def direction(
-        self, gradient: Vector, curvatures: Vector, enough: Callable[[Vector, Vector, float], bool], here: Point | None = None
-    ) -> tuple[Vector, Vector]:
-        """Where the models' sum is least, s, and A s, of the rows that bend: conjugate gradients until enough(residual, s, share)
-        says so or, where all rows bend, which makes it cheap to ask, until f does not fall from `here` as the models say.
-        """
-        s, along, residual = np.zeros(gradient.size), 0.0 * curvatures, -gradient
-        if self._known is not None:
-            self._held, self._known = self._inverse(self._known), None
-        held, worth = self._held, self._worth(curvatures)
-        keep = max(self._price_of(curvatures, self.limit) if self._priced else 0.0, tuning.KEEP_WITHIN)
-        precondition = held or self._fresh(curvatures)
-        towards = precondition(residual)
-        p, size = towards, float(dot(residual, towards))
-        first, look, share = size, tuning.CG_LOOK, float((curvatures > 0.0).sum()) / self.size
-        all_bend = share == 1.0
-        for iteration in range(tuning.CG_ITERATIONS):
-            late = self._spent >= worth
-            if late or (held is not None and iteration >= keep):  # another would not have taken longer: go on with it
-                if late:
-                    self._refine()
-                    worth, self._spent = self._worth(curvatures), 0
-                held, precondition = None, self._fresh(curvatures)
-                p = precondition(residual)
-                size, first = float(dot(residual, p)), float(dot(gradient, precondition(gradient)))
-            if not size > 0.0:
-                break
-            part, product = self.product(curvatures, p)
-            self._spent += 1
-            self.products += share
-            bend = float(dot(p, product))
-            if not bend > 0.0:
-                break
-            length = size / bend
-            s += length * p
-            along += length * part
-            residual -= length * product
-            towards = precondition(residual)
-            new = float(dot(residual, towards))
-            if enough(residual, s, new / first if held is None else tuning.KEEP_STRICTER * new / first):
-                break
-            if here is not None and all_bend and iteration + 1 >= look:
-                if self._value_along(here, s, along) > here.f + 0.5 * tuning.CG_HOLDS * float(dot(gradient, s)):
-                    break
-                look *= tuning.CG_LOOK_LATER
-            p, size = towards + (new / size) * p, new
-        return s, along
-
-    def _value_along(self, here: Point, s: Vector, along: Vector) -> float:
-        """The sum at here.x + s, with margins here.z + along."""
-        x = here.x + s
-        return self.losses.total(here.z, along, 1.0) / self.size + 0.5 * float(dot(self.alpha, x * x))
-
-    def damp(self, length: float, slope: float, s: Vector) -> None:
-        """After a step that was too long, the next ones are shorter (Levenberg and Marquardt): the Hessian gets as much of the
-        identity as would have made the step as long as it should have been, and after every full step less of it.
-        """
-        if length < 1.0:
-            excess = 1.0 / max(length, tuning.DAMPED_LENGTH) - 1.0
-            self.damping += excess * -slope / max(float(dot(s, s)), TINY)
-            self.forget()
-        else:
-            self.damping *= tuning.DAMPING_FADES
-            if self.damping < tuning.DAMPING_ENDS * self.problem.alpha:
-                self.damping = 0.0
-
-    def forget(self) -> None:
-        """The preconditioner: losses bend differently where they are now."""
-        self._held = None
-
-    def _fresh(self, curvatures: Vector) -> Callable[[Vector], Vector]:
-        fresh = self.preconditioner(curvatures)
-        self._held = fresh if self.factored else None  # a diagonal is formed in no time
-        return fresh
-
-    def _worth(self, curvatures: Vector) -> float:
-        """Products with the Hessian after which a better preconditioner is worth its price; infinite where there is none."""
-        none = self.factored and self.limit * tuning.SAMPLE_ABOVE >= self.size
-        if none or self.problem.dimension > tuning.MOST_FEATURES:
-            return inf
-        return tuning.REFINE_AFTER * self._price_of(curvatures, (2 if self.factored else 1) * self.limit)
-
-    def _price_of(self, curvatures: Vector, limit: int) -> float:
-        """Products that take as long as to form and to factorise the Hessian of so many rows. Those that do not bend cost neither
-        anything.
-        """
-        return products_a_hessian(self.problem, limit, int((curvatures > 0.0).sum()))
-
-    def _refine(self) -> None:
-        """The next preconditioner is a better one: a Hessian in place of its diagonal, or that of twice as many rows."""
-        self.limit, self.factored = (2 if self.factored else 1) * self.limit, True
-
-    def preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
-        """Nearly the inverse of that Hessian."""
-        if not self.factored:
-            diagonal = self.problem.rows.curved_squares(curvatures, self.rows) / self.size + self.alpha + self.damping
-            diagonal[diagonal <= 0.0] = 1.0
-            return lambda r: r / diagonal
-        chosen, kept = sample_by_curvature(self.problem.samples, curvatures, self.limit)
-        rows = self.rows if chosen is None else chosen if self.rows is None else self.rows[chosen]
-        self._neighbour.hessian = self.problem.rows.rough_hessian(kept, rows)
-        return self._inverse(self._neighbour.hessian)
-
-    def _inverse(self, H: Any) -> Callable[[Vector], Vector]:
-        """Of a Hessian of losses, with alpha on its diagonal."""
-        data, ridge = self.problem.rows, 0.0
-        while (inverse := data.factorised(H, self.size, self.alpha + self.damping + ridge)) is None:
-            # an intercept without curvature, or a tiny alpha after rounding, may lack a positive pivot
-            ridge = max(10.0 * ridge, _PIVOT * (float(H.diagonal().max()) / self.size + self.problem.alpha))
-        return inverse
-
-
-def few_features(problem: Problem) -> int:
-    """Features up to which a Hessian is formed and factorised."""
-    return tuning.FEW_FEATURES_IN_BLOCKS if problem.rows.in_blocks else tuning.FEW_FEATURES
-
-
-def sample_by_curvature(samples: Samples, curvatures: Vector, limit: int) -> tuple[Chosen, Vector]:
-    """About `limit` of the rows, each with a chance in proportion to its curvature, and curvatures that make up for those left out.
-    Where the model is sure of most rows, few of them bend at all, and the sample is nearly everything that counts.
-    """
-    if len(curvatures) <= tuning.SAMPLE_ABOVE * limit:
-        return None, curvatures
-    bent = samples.places(curvatures > tuning.SAMPLE_FLAT * curvatures.max())
-    kept = curvatures[bent]
-    if len(bent) <= tuning.SAMPLE_ABOVE * limit:
-        return bent, kept
-    chances = (kept * (limit / kept.sum())).clip(max=1.0)
-    for _ in range(tuning.SAMPLE_ROUNDS):  # what is certain already leaves more for the others
-        open_ = chances < 1.0
-        chances = (kept * ((limit - (~open_).sum()) / kept[open_].sum())).clip(max=1.0)
-    reached = chances.cumsum(0) // 1.0  # a row is picked where the sum of chances passes a whole number
-    passes = reached > 0.0
-    passes[1:] = reached[1:] > reached[:-1]
-    picked = samples.places(passes)
-    return bent[picked], kept[picked] / chances[picked]
 
 
 def batch_sizes(n: int, dimension: int, in_blocks: bool = False) -> list[int]:
@@ -320,21 +52,6 @@ def growing(problem: Problem, seed: int) -> Iterator[Chosen]:
         drawn = problem.samples.fractions(seed, Stream.GROWING_BATCH)
         yield from (problem.samples.places(drawn < size / n) for size in sizes)
     yield None
-
-
-def rows_for_hessian(problem: Problem) -> int:
-    """So many that forming their Hessian costs about as much as a few passes over all rows."""
-    spent = tuning.HESSIAN_OPERATIONS_IN_BLOCKS if problem.rows.in_blocks else tuning.HESSIAN_OPERATIONS
-    share = spent / max(problem.rows.hessian_cost(), TINY)
-    return min(problem.n, max(tuning.HESSIAN_ROWS_A_FEATURE * problem.dimension, int(share * problem.n)))
-
-
-def products_a_hessian(problem: Problem, limit: int, bent: int) -> float:
-    """Products with so many rows that bend that take as long as to form the Hessian of `limit` of them and to factorise it."""
-    rows, d = problem.rows, problem.dimension
-    entries = rows.entries * (bent / problem.n)
-    forming = rows.hessian_cost() * min(limit / max(bent, 1), 1.0) * entries
-    return 0.5 * (forming + d**3 / (3.0 * rows.blas_speed())) / (entries + tuning.PRODUCT_OVERHEAD)
 
 
 def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: bool, width: float, patience: float = inf) -> None:

@@ -23,7 +23,8 @@ from reshuffle.epoch import Epoch
 from reshuffle.problem import Problem
 from reshuffle.rows.devices import memory_in_words
 from reshuffle.solver.certified import tuning
-from reshuffle.solver.certified.newton import Batch, Losses, few_features, from_nearby, newton, products_a_hessian, rows_for_hessian
+from reshuffle.solver.certified.batch import Batch, Losses, few_features, products_a_hessian, rows_for_hessian
+from reshuffle.solver.certified.newton import from_nearby, newton
 from reshuffle.solver.certified.progress import TINY, Baseline, Neighbour, Progress, Solution
 from reshuffle.solver.certified.row_span import RowSpan
 from reshuffle.solver.certified.sdca import fewest_passes, sdca
