@@ -5,7 +5,7 @@ The linear system of a step is solved by conjugate gradients, with few features 
 cost about as much as a few passes (all of them on sparse data, which leaves one iteration to do), else by its diagonal. Nobody
 knows how many iterations are to come, so they are held against prices: once they have taken some times as long as a better
 preconditioner would, in all steps together, one is formed, and the next steps on a batch keep it until their iterations have taken
-as long as another would.
+as long as another would. All but a new Hessian are corrected by the directions of the step before.
 """
 
 from collections.abc import Callable
@@ -19,6 +19,7 @@ from reshuffle.losses.base import compiled
 from reshuffle.problem import Problem
 from reshuffle.samples import Samples
 from reshuffle.solver.certified import tuning
+from reshuffle.solver.certified.conjugate import Directions, Inverse, Iterate
 from reshuffle.solver.certified.progress import TINY, Neighbour
 from reshuffle.vectors import Vector, dot
 
@@ -112,11 +113,14 @@ class Batch:
         self.size = len(losses.weights)
         self._priced = problem.rows.at_hand and not problem.rows.elsewhere  # elsewhere products take longer than what they compute
         self.price = products_a_hessian(problem, limit, self.size) if self._priced else 0.0  #: of a Hessian, in products
-        few = problem.dimension <= few_features(problem) and self.price <= tuning.FEW_PRODUCTS
-        self.factored = few  #: whether a Hessian preconditions, and not its diagonal
-        self._neighbour = neighbour if neighbour is not None and self.factored else Neighbour()
-        self._held: Callable[[Vector], Vector] | None = None
+        self._cheap = problem.dimension <= few_features(problem) and self.price <= tuning.FEW_PRODUCTS
+        self._neighbour = neighbour if neighbour is not None and self._cheap else Neighbour()
         self._known = self._neighbour.hessian
+        at_once = self.price <= tuning.VERY_FEW_PRODUCTS or self._known is not None
+        self.factored = self._cheap and at_once  #: whether a Hessian preconditions, and not its diagonal
+        self._held: Inverse | None = None
+        self._most = int(tuning.DIRECTIONS * problem.rows.entries * (self.size / problem.n) / problem.dimension)
+        self._before = Directions(0)  # of the last step
         self.alpha = np.full(problem.dimension, problem.alpha)
         self.alpha[problem.d :] = 0.0
         self.damping = 0.0
@@ -144,20 +148,31 @@ class Batch:
         along, product = self.problem.rows.curved_product(curvatures, p, self.rows)
         return along, product / self.size + (self.alpha + self.damping) * p
 
+    def go_on_from(self, before: "Batch") -> None:
+        """With what the last batch has learnt: directions, and whether a Hessian is worth its price."""
+        self._before = before._before
+        self.factored = self.factored or (self._cheap and (before.factored or before._spent >= self.price))
+
     def direction(
-        self, gradient: Vector, curvatures: Vector, enough: Callable[[Vector, Vector, float], bool], here: Point | None = None
-    ) -> tuple[Vector, Vector]:
-        """Where the models' sum is least, s, and A s, of the rows that bend: conjugate gradients until enough(residual, s, share)
-        says so or, where all rows bend, which makes it cheap to ask, until f does not fall from `here` as the models say.
+        self,
+        gradient: Vector,
+        curvatures: Vector,
+        enough: Callable[[Iterate], bool],
+        here: Point | None = None,
+        costs: Vector | None = None,
+    ) -> Iterate:
+        """The step to where the models' sum is least: conjugate gradients until it is solved well `enough` or, where all rows bend,
+        which makes it cheap to ask, until f does not fall from `here` as the models say. `costs`: see `Iterate`.
         """
-        s, along, residual = np.zeros(gradient.size), 0.0 * curvatures, -gradient
+        step = Iterate(gradient, costs)
         if self._known is not None:
             self._held, self._known = self._inverse(self._known), None
         held, worth = self._held, self._worth(curvatures)
         keep = max(self._price_of(curvatures, self.limit) if self._priced else 0.0, tuning.KEEP_WITHIN)
-        precondition = held or self._fresh(curvatures)
-        towards = precondition(residual)
-        p, size = towards, float(dot(residual, towards))
+        precondition = self._before.correct(held) if held is not None else self._fresh(curvatures)
+        self._before = Directions(self._most)
+        towards = precondition(step.residual)
+        p, size = towards, float(dot(step.residual, towards))
         first, look, share = size, tuning.CG_LOOK, float((curvatures > 0.0).sum()) / self.size
         all_bend = share == 1.0
         for iteration in range(tuning.CG_ITERATIONS):
@@ -166,9 +181,10 @@ class Batch:
                 if late:
                     self._refine()
                     worth, self._spent = self._worth(curvatures), 0
+                self._before = Directions(self._most)
                 held, precondition = None, self._fresh(curvatures)
-                p = precondition(residual)
-                size, first = float(dot(residual, p)), float(dot(gradient, precondition(gradient)))
+                p = precondition(step.residual)
+                size, first = float(dot(step.residual, p)), float(dot(gradient, precondition(gradient)))
             if not size > 0.0:
                 break
             part, product = self.product(curvatures, p)
@@ -177,20 +193,21 @@ class Batch:
             bend = float(dot(p, product))
             if not bend > 0.0:
                 break
-            length = size / bend
-            s += length * p
-            along += length * part
-            residual -= length * product
-            towards = precondition(residual)
-            new = float(dot(residual, towards))
-            if enough(residual, s, new / first if held is None else tuning.KEEP_STRICTER * new / first):
+            self._before.add(p, product, bend)
+            step.move(size / bend, p, part, product, size)
+            towards = precondition(step.residual)
+            new = float(dot(step.residual, towards))
+            step.share = new / first
+            if enough(step):
                 break
             if here is not None and all_bend and iteration + 1 >= look:
-                if self._value_along(here, s, along) > here.f + 0.5 * tuning.CG_HOLDS * float(dot(gradient, s)):
+                if self._value_along(here, step.s, step.along) > here.f - tuning.CG_HOLDS * step.gained:
                     break
                 look *= tuning.CG_LOOK_LATER
             p, size = towards + (new / size) * p, new
-        return s, along
+        if step.made == 0:
+            step.along = 0.0 * curvatures
+        return step
 
     def _value_along(self, here: Point, s: Vector, along: Vector) -> float:
         """The sum at here.x + s, with margins here.z + along."""
@@ -214,10 +231,10 @@ class Batch:
         """The preconditioner: losses bend differently where they are now."""
         self._held = None
 
-    def _fresh(self, curvatures: Vector) -> Callable[[Vector], Vector]:
+    def _fresh(self, curvatures: Vector) -> Inverse:
         fresh = self.preconditioner(curvatures)
         self._held = fresh if self.factored else None  # a diagonal is formed in no time
-        return fresh
+        return fresh if self.factored else self._before.correct(fresh)
 
     def _worth(self, curvatures: Vector) -> float:
         """Products with the Hessian after which a better preconditioner is worth its price; infinite where there is none."""
@@ -236,7 +253,7 @@ class Batch:
         """The next preconditioner is a better one: a Hessian in place of its diagonal, or that of twice as many rows."""
         self.limit, self.factored = (2 if self.factored else 1) * self.limit, True
 
-    def preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
+    def preconditioner(self, curvatures: Vector) -> Inverse:
         """Nearly the inverse of that Hessian."""
         if not self.factored:
             diagonal = self.problem.rows.curved_squares(curvatures, self.rows) / self.size + self.alpha + self.damping

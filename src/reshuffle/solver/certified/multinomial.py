@@ -10,6 +10,7 @@ l*(p - e_y) = sum_k p_k ln p_k. An intercept asks of the classes that sum_i w_i 
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,6 +150,10 @@ class JointProgress(Progress):
         small = joint.one.rows.entries <= tuning.SMALL
         super().__init__(joint.one, x, joint.baseline(), tol=tol, max_iter=max_iter, small=small, callback=callback)
         self._joint = joint
+
+    @cached_property
+    def costs(self) -> Vector:
+        return np.tile(super().costs, self._joint.classes)
 
     def _certify(self) -> float:
         """With what rounding may hide, as `duality.rounding` counts it: a loss changes by at most twice the largest change of a

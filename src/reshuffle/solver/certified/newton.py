@@ -13,6 +13,7 @@ from reshuffle.orders.streams import Stream
 from reshuffle.problem import Problem
 from reshuffle.solver.certified import tuning
 from reshuffle.solver.certified.batch import Batch, Chosen, Losses, Point, Smoothed, rows_for_hessian
+from reshuffle.solver.certified.conjugate import Iterate
 from reshuffle.solver.certified.progress import ROUNDING, TINY, Progress
 from reshuffle.vectors import Vector, dot
 
@@ -73,8 +74,11 @@ def on_batches(batches: Iterable[Batch], progress: Progress, x: Vector, *, patie
     gained is lost on the next, it was too small to say anything but which way to go.
     """
     here, fitted = Point(x, x, inf), inf
+    before: Batch | None = None
     for batch in batches:
-        here = batch.at(here.x)
+        if before is not None:
+            batch.go_on_from(before)
+        before, here = batch, batch.at(here.x)
         if here.f - fitted > tuning.OVERFITS * progress.baseline.gain(fitted):
             here = _shrunk(batch, x, here)
         here = on_batch(batch, progress, here, final=batch.rows is None, patience=patience)
@@ -102,9 +106,10 @@ def from_nearby(batch: Batch, progress: Progress, x: Vector) -> None:
         pull = (gradient - batch.alpha * x)[: batch.problem.d]
         if progress.offer(x, batch.value(x, z), losses.duals(slopes), pull=pull):
             return
-    s, along = batch.direction(gradient, curvatures, _enough(progress, inf, gradient, tuning.NEARBY_SHARE, Missed(), False))
-    there = batch.at(x + s)
-    dual = losses.duals(slopes + losses.bent(curvatures, along))
+    enough = _enough(progress, inf, tuning.NEARBY_SHARE, Missed(), False)
+    step = batch.direction(gradient, curvatures, enough, costs=progress.costs)
+    there = batch.at(x + step.s)
+    dual = losses.duals(slopes + losses.bent(curvatures, step.dual_along))
     progress.offer(there.x, there.f, dual, _moved(x, there.x))
 
 
@@ -117,11 +122,11 @@ def on_batch(batch: Batch, progress: Progress, here: Point, *, final: bool, pati
     for _ in range(10**9 if final else tuning.BATCH_STEPS):
         slopes, curvatures = _models(losses, here.z)
         gradient = batch.gradient(slopes, here.x)
-        enough = _enough(progress if final else None, here.f, gradient, tuning.CERTIFICATE_SHARE, missed, batch.damping > 0.0)
-        s, along = batch.direction(gradient, curvatures, enough, here)
-        slope = float(dot(gradient, s))
-        before, (length, here) = here, _line_search(batch, here, s, slope)
-        batch.damp(length, slope, s)
+        enough = _enough(progress if final else None, here.f, tuning.CERTIFICATE_SHARE, missed, batch.damping > 0.0)
+        step = batch.direction(gradient, curvatures, enough, here, progress.costs if final else None)
+        slope = float(dot(gradient, step.s))
+        before, (length, here) = here, _line_search(batch, here, step.s, slope)
+        batch.damp(length, slope, step.s)
         decrease = before.f - here.f
         missed = Missed(abs(decrease + 0.5 * slope), -slope)
         held = missed.by <= tuning.KEEP_IF * abs(slope)
@@ -129,7 +134,7 @@ def on_batch(batch: Batch, progress: Progress, here: Point, *, final: bool, pati
             batch.forget()
         if final:
             f = here.f if losses.exact else progress.problem.objective_at(here.z, here.x)
-            dual = losses.duals(slopes + losses.bent(curvatures, along)) if progress.worth_certifying(-slope) else None
+            dual = losses.duals(slopes + losses.bent(curvatures, step.dual_along)) if progress.worth_certifying(-slope) else None
             if progress.offer(here.x, f, dual, _moved(before.x, here.x) if losses.exact else 0.0):
                 return here
             if batch.products > patience and not held:
@@ -153,21 +158,19 @@ def _models(losses: Losses, z: Vector) -> tuple[Vector, Vector]:
     return losses.models(z, True) if straight else (slopes, curvatures)
 
 
-def _enough(
-    progress: Progress | None, f: float, gradient: Vector, borne: float, missed: Missed, damped: bool
-) -> Callable[[Vector, Vector, float], bool]:
-    """When a step from where f is this is solved well enough: near the end, when `progress` has no more than this share of its
-    target to bear. It is not that near where the models will miss f by too much to certify anything, and nothing is left to certify
-    where the bound that is known will do.
+def _enough(progress: Progress | None, f: float, borne: float, missed: Missed, damped: bool) -> Callable[[Iterate], bool]:
+    """When a step from where f is this is solved well enough: near the end, when the models' gap is no more than this share of the
+    target. It is not that near where the models will miss f by too much to certify anything, and nothing is left to certify where
+    the bound that is known will do. Elsewhere iterations go on while each gains about as much as the mean product of the step.
     """
 
-    def enough(residual: Vector, s: Vector, share: float) -> bool:
+    def enough(step: Iterate) -> bool:
         if progress is not None:
-            slope, target = -float(dot(gradient, s)), progress.target
-            far = slope >= tuning.CG_EXACT_WITHIN * target or missed.next(slope) > tuning.CG_MISSED * target
-            if not far and f - 0.5 * slope - progress.bound > target:
-                return progress.certificate_can_bear(residual, borne) or share < (tuning.CG_DAMPED if damped else _SOLVED)
-        return share < tuning.CG_SHARE
+            target = progress.target
+            far = step.slope >= tuning.CG_EXACT_WITHIN * target or missed.next(step.slope) > tuning.CG_MISSED * target
+            if not far and f - step.gained - progress.bound > target:
+                return step.gap <= borne * target or step.share < (tuning.CG_DAMPED if damped else _SOLVED)
+        return step.fading < tuning.CG_FADED or step.share < tuning.CG_SHARE
 
     return enough
 

@@ -151,22 +151,17 @@ class Progress:
 
     def near(self, gradient: Vector) -> bool:
         """Whether a point with gradient g is good enough: the bound that its own slopes give lies |g|^2 / (2 alpha) below f."""
-        return self.certificate_can_bear(gradient, 1.0)
-
-    def certificate_can_bear(self, residual: Vector, share: float) -> bool:
-        """Whether a gradient of this size at the dual point would cost the certificate at most this share of the target. What there
-        is of it for an intercept has to be balanced by the dual values, which takes about as much of the rows. On small data steps
-        are solved to rounding anyway.
-        """
-        square = self._square_of_coefficients(residual)
-        if self.problem.fit_intercept and not self._small:
-            square += (float(dot(residual, residual)) - square) * self._mean_square
-        return square <= 2.0 * share * self.problem.alpha * self.target
+        return float(dot(self.costs, gradient * gradient)) <= self.target
 
     @cached_property
-    def _mean_square(self) -> float:
-        """|a_i|^2 on average, without the intercept."""
-        return float(self.problem.squared_norms().mean()) - 1.0
+    def costs(self) -> Vector:
+        """What the squares of the entries of a gradient at the dual point take from the bound. What there is of an intercept's has
+        to be balanced by the dual values, which takes about as much of the rows. On small data steps are solved to rounding anyway.
+        """
+        costs = np.full(self.problem.dimension, 0.5 / self.problem.alpha)
+        if self.problem.fit_intercept:
+            costs[-1] *= 0.0 if self._small else float(self.problem.squared_norms().mean()) - 1.0
+        return costs
 
     def _square_of_coefficients(self, x: Vector) -> float:
         """|x|^2 without what bears no regulariser."""
