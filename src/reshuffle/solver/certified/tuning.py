@@ -41,7 +41,7 @@ TRIAL_JUDGES = 1000  #: other rows at most by which it is judged
 TRIAL_PATIENCE = 0.33  #: of the passes that might be expected: so many may be to go once their rate is known
 FIRST_GAP = 3.0  #: times what there is to gain: no pass is taken to leave more
 UNDONE = 1.5  #: passes more for a digit where reach times curvature is one
-RESTING = 0.5  #: of the passes that visit a row in a flat part of its loss
+RESTING = 0.25  #: of the passes that visit a row in a flat part of its loss
 
 # --- SDCA
 
