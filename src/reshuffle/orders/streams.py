@@ -56,8 +56,8 @@ def fractions(n: int, seed: int, epoch: int, stream: Stream) -> NDArray[np.float
 
 @lru_cache(maxsize=4096)
 def start(seed: int, epoch: int, stream: Stream) -> np.uint64:
-    """Where the compiled loops start to count, for an epoch and a purpose. Kept, as fits of many alphas, folds or classes ask for the
-    same ones, and this takes as long as a pass over a few dozen rows.
+    """Where the compiled loops start to count, for an epoch and a purpose. Kept, as fits of many alphas, folds or classes ask for
+    the same ones, and this takes as long as a pass over a few dozen rows.
     """
     return _sequence(seed, epoch, stream).generate_state(1, np.uint64)[0]  # type: ignore[no-any-return]
 

@@ -259,3 +259,31 @@ def test_directions_take_a_tenth_of_a_product_at_most_to_correct_with():
     assert Batch(p, None, Losses(p, None), p.n)._most == int(0.1 * p.rows.entries / p.dimension)
     rows = np.arange(1000)
     assert Batch(p, rows, Losses(p, rows), p.n)._most == int(0.025 * p.rows.entries / p.dimension)
+
+
+@pytest.mark.parametrize("name", ["logistic", "smoothed_hinge", "huber"])
+def test_steep_models_lie_above_losses_on_the_wrong_side(name):
+    """A parabola with the slope of the loss at its margin, least at the label, or as bent as the loss can be."""
+    p = problem(name, n=400, alpha=0.1, weighted=True)
+    losses, z = Losses(p, None), 20.0 * np.random.default_rng(0).standard_normal(400)
+    slopes, curvatures = losses.models(z, True)
+    plain = losses.models(z, False)
+    np.testing.assert_array_equal(slopes, plain[0])
+    w, y = p.sample_weight, p.labels
+    steepest = np.minimum(np.maximum(abs(plain[0]) / abs(z - y), plain[1]), w * p.loss.smoothness)
+    np.testing.assert_allclose(curvatures, steepest, rtol=1e-12)
+    assert (curvatures > 2.0 * plain[1]).mean() > 0.2
+    wrong = (z * y < 0.0) if p.loss.task == "classification" else np.full(400, True)
+    for share in (0.1, 0.5, 1.0, 1.5):  # of the way to the label
+        move = np.where(wrong, share * (y - z), 0.0)
+        above = slopes * move + 0.5 * curvatures * move**2
+        rise = np.array([losses.total(z, move * one, 1.0) - losses.total(z, z, 0.0) for one in np.eye(400)])
+        assert (rise <= above + 1e-9 * abs(above).max()).all()
+
+
+def test_steep_models_are_no_steeper_where_losses_bend_all_the_same():
+    z = 5.0 * np.random.default_rng(0).standard_normal(60)
+    assert Losses(problem("logistic"), None).steepen(z)
+    for name in ("squared", "squared_hinge"):
+        assert not Losses(problem(name), None).steepen(z)
+    assert not Losses(problem("logistic"), None).steepen(np.zeros(60))  # where the logistic loss bends as it can at most

@@ -570,3 +570,32 @@ def test_a_dear_hessian_is_kept_where_models_did_not_hold(price, monkeypatch):
     on_batch(batch, progress, batch.at(np.zeros(p.dimension)), final=True)
     assert progress.converged
     assert bool(forgotten) == (price <= tuning.RENEW_WITHIN)
+
+
+def test_a_step_that_was_too_long_is_followed_by_one_of_steep_models(monkeypatch):
+    """Rows far on the wrong side of a start that knows a part of them alone: their losses hardly bend, and models miss them."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 12)) * (rng.pareto(1.2, (2000, 1)) + 0.1)
+    p = rs.Problem(X, np.where(X @ rng.standard_normal(12) + 3.0 * rng.standard_normal(2000) > 0.0, 1.0, -1.0), alpha=1 / 2000)
+    asked, plain = [], Losses.models
+
+    def seen(self, z, steep):
+        asked.append(steep)
+        return plain(self, z, steep)
+
+    def records(start):
+        progress = Progress(p, start, baseline(p), tol=1e-6, max_iter=500, small=False, callback=None)
+        batch = Batch(p, None, Losses(p, None), p.n)
+        on_batch(batch, progress, batch.at(start), final=True)
+        assert progress.converged
+        return len(progress.history)
+
+    start = 30.0 * rng.standard_normal(12)
+    monkeypatch.setattr(Losses, "models", seen)
+    steep = records(start)
+    assert any(asked)
+    assert not asked[-1]  # near the end, models hold
+    monkeypatch.setattr(Losses, "steepen", lambda self, z: False)
+    monkeypatch.setattr(tuning, "TOO_LITTLE", 0.0)
+    monkeypatch.setattr(Losses, "models", lambda self, z, steep: plain(self, z, False))
+    assert steep < 0.7 * records(start)

@@ -36,10 +36,18 @@ class Losses:
     def __init__(self, problem: Problem, rows: Chosen) -> None:
         self.samples = problem.samples.take(rows)
         self.weights = self.samples.weights
+        self._most = self.weights * (problem.loss.smoothness or 0.0)
 
     def models(self, z: Vector, steep: bool) -> tuple[Vector, Vector]:
-        """The weighted slope and curvature of each loss at its margin: see `Samples`."""
-        return self.samples.models(z, steep)
+        """The weighted slope and curvature of each loss at its margin: see `Samples`. On the wrong side, where losses hardly bend,
+        they stay below a `steep` model on their way back: it is least at the label, or bends as the loss can at most.
+        """
+        slopes, curvatures = self.samples.models(z, steep)
+        return slopes, curvatures.clip(max=self._most) if steep else curvatures
+
+    def steepen(self, z: Vector) -> bool:
+        """Whether steep models at z are any steeper."""
+        return bool((self.models(z, True)[1] > self.models(z, False)[1]).any())
 
     def total(self, z: Vector, move: Vector, length: float) -> float:
         """Their weighted sum at z + length move."""

@@ -100,7 +100,7 @@ def from_nearby(batch: Batch, progress: Progress, x: Vector) -> None:
     losses, z = batch.losses, batch.margins(x)
     if not progress.neighbour.f < inf:
         progress.fall_back(x, batch.value(x, z))
-    slopes, curvatures = _models(losses, z)
+    slopes, curvatures = _models(losses, z, False)
     gradient = batch.gradient(slopes, x)
     if progress.near(gradient):
         pull = (gradient - batch.alpha * x)[: batch.problem.d]
@@ -118,16 +118,20 @@ def on_batch(batch: Batch, progress: Progress, here: Point, *, final: bool, pati
     the final one end with their `patience` too, unless the models held in the last: then few are to come.
     """
     losses = batch.losses
-    since, rounds, missed = 0, 0, Missed()
+    since, rounds, missed, steep = 0, 0, Missed(), False
     for _ in range(10**9 if final else tuning.BATCH_STEPS):
-        slopes, curvatures = _models(losses, here.z)
+        slopes, curvatures = _models(losses, here.z, steep)
         gradient = batch.gradient(slopes, here.x)
         enough = _enough(progress if final else None, here.f, tuning.CERTIFICATE_SHARE, missed, batch.damping > 0.0)
         step = batch.direction(gradient, curvatures, enough, here, progress.costs if final else None)
         slope = float(dot(gradient, step.s))
         before, (length, here) = here, _line_search(batch, here, step.s, slope)
-        batch.damp(length, slope, step.s)
         decrease = before.f - here.f
+        if length < 1.0 and losses.exact and not steep and losses.steepen(here.z):
+            batch.forget()
+        else:
+            batch.damp(length, slope, step.s)
+        steep = losses.exact and (length < 1.0 or decrease < -0.5 * tuning.TOO_LITTLE * slope)
         missed = Missed(abs(decrease + 0.5 * slope), -slope)
         held = missed.by <= tuning.KEEP_IF * abs(slope)
         if progress.small or not (held or batch.price > tuning.RENEW_WITHIN):  # small data asks for steps that are exact
@@ -152,8 +156,8 @@ def on_batch(batch: Batch, progress: Progress, here: Point, *, final: bool, pati
     return here
 
 
-def _models(losses: Losses, z: Vector) -> tuple[Vector, Vector]:
-    slopes, curvatures = losses.models(z, False)
+def _models(losses: Losses, z: Vector, steep: bool) -> tuple[Vector, Vector]:
+    slopes, curvatures = losses.models(z, steep)
     straight = curvatures.sum() <= _STRAIGHT * abs(slopes).sum()  # everywhere
     return losses.models(z, True) if straight else (slopes, curvatures)
 

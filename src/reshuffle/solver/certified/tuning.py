@@ -102,6 +102,7 @@ CERTIFY_WITHIN = 30.0  #: targets that quadratic convergence may leave for a bou
 DAMPED_LENGTH = 1e-3  #: of a step: after shorter ones the next are damped as after this
 DAMPING_FADES = 0.25  #: what a full step leaves of it
 DAMPING_ENDS = 1e-3  #: of alpha: damping below this is none
+TOO_LITTLE = 0.75  #: of what models say: after a step that lowered f by less, those of rows on the wrong side are steep
 SUFFICIENT = 1e-4  #: of what the slope promises: a step that lowers f by less is too long [no effect]
 BACKTRACK = 0.5  #: of its length that is left of such a step [1.04, -; 6 problems]
 
