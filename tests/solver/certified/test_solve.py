@@ -1,6 +1,7 @@
 """The solver without a step size: it reaches what it certifies, on any data, for any loss."""
 
 import itertools
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -599,3 +600,25 @@ def test_a_step_that_was_too_long_is_followed_by_one_of_steep_models(monkeypatch
     monkeypatch.setattr(tuning, "TOO_LITTLE", 0.0)
     monkeypatch.setattr(Losses, "models", lambda self, z, steep: plain(self, z, False))
     assert steep < 0.7 * records(start)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_few_rows_are_seen_in_their_span_where_dual_passes_take_long(intercept, monkeypatch):
+    """Smooth curves, of which neighbouring features are nearly the same, and noise, of which dual passes make short work."""
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal((120, 600))
+    curves = np.cumsum(noise, axis=1) / np.sqrt(600)
+    y = np.where(curves[:, 200] - curves[:, 300] + 0.1 * rng.standard_normal(120) > 0.0, 1.0, -1.0)
+    seen = []
+    monkeypatch.setattr(
+        sys.modules["reshuffle.solver.certified.solve"], "RowSpan", lambda problem: seen.append(problem) or RowSpan(problem)
+    )
+    assert solve(rs.Problem(noise, y, alpha=1 / 120, fit_intercept=intercept)).converged
+    assert not seen
+    p = rs.Problem(curves, y, loss="hinge", alpha=1 / 120, fit_intercept=intercept)
+    found = solve(p, tol=1e-6)
+    assert found.converged
+    assert len(seen) == 1
+    assert found.f == pytest.approx(p.objective(found.x), rel=1e-12)
+    bound = lower_bound(p, found.dual, found.f, baseline(p).nothing)
+    assert found.f - bound.value <= 1e-6 * baseline(p).gain(found.f)

@@ -3,7 +3,7 @@
 Two methods, one measure of progress. With few features the Hessian is cheap, and subsampled Newton needs one to four passes over
 all rows. With many, SDCA comes first: on text it gains a digit a pass; where it stalls (heavy rows, strong correlations), Newton
 takes over from where it is. Where that takes long as well (long rows that can only just be told apart), both go on in turns, each
-time for longer, so that neither can lose much. Few rows with many features are as good as few features: see `row_span`. Rows that
+time for longer, so that neither can lose much. Newton steps on few rows with many features are made in the `row_span`. Rows that
 cannot be visited one by one at the price of a pass, as they lie on a GPU, have Newton steps alone.
 
 With few features too, SDCA is faster where rows hardly undo what others have gained, as where most of them are fitted well. A part
@@ -11,7 +11,8 @@ of its first pass says how many passes to expect, and it goes on where they cost
 """
 
 from collections.abc import Callable
-from math import inf, sqrt
+from functools import partial
+from math import inf, isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -78,14 +79,8 @@ def solve(
 
 def _solve(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> None:
     """From where `progress` is to where it is finished; `warm` says that this is a place worth keeping."""
-    if _in_span(problem):
-        span = RowSpan(problem)
-        inner = progress.of(span.problem, span.inside(progress.x))
-        _solve(span.problem, inner, warm=warm, seed=seed)
-        progress.adopt(span.outside(inner.x), inner.dual, inner.history)
-        warm = True
     squares, passes, products = np.empty(0), inf, inf
-    if not progress.finished and (_dual_passes(problem) or (not warm and _may_try(problem))):
+    if _dual_passes(problem) or (not warm and _may_try(problem)):
         squares = problem.squared_norms() - problem.fit_intercept  # asked for once: on disk, this is a pass
         worth = inf if _dual_passes(problem) else _newton_in_passes(problem, squares)
         if worth >= fewest_passes(progress):
@@ -94,16 +89,26 @@ def _solve(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> No
         if worth == inf:
             products = tuning.TURN_PRODUCTS * passes
     width = _width(problem, progress.baseline)
+    steps = partial(_newton_in_span, RowSpan(problem)) if _in_span(problem) and not progress.finished else newton
     while not progress.finished:
-        newton(problem, progress, progress.x, seed=seed, grow=not warm, width=width, patience=products)
+        steps(problem, progress, progress.x, seed=seed, grow=not warm, width=width, patience=products)
         if not progress.finished:
             passes, products, seed = tuning.TURNS_GROW * passes, tuning.TURNS_GROW * products, seed + 1
             start = _dual_start(problem, progress, squares, True)
             sdca(problem, progress, squares, *start, seed=seed, patience=passes)
 
 
+def _newton_in_span(span: RowSpan, problem: Problem, progress: Progress, x: Vector, **options: Any) -> None:
+    """Newton steps on the same problem in the span of its rows."""
+    inner = progress.of(span.problem, span.inside(x))
+    if isfinite(progress.bound):
+        inner.adopt(inner.x, progress.dual, inner.history)
+    newton(span.problem, inner, inner.x, **options)
+    progress.adopt(span.outside(inner.x), inner.dual, inner.history)
+
+
 def _in_span(problem: Problem) -> bool:
-    """Whether it is first solved in the span of its rows."""
+    """Whether Newton steps are made in the span of its rows."""
     return problem.n <= tuning.FEW_ROWS and problem.d > problem.n
 
 
