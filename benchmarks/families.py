@@ -172,7 +172,43 @@ def interactions(rng: Random, n: int, d: int) -> Data:
     return X, X @ (rng.standard_normal(d) * (rng.random(d) < 0.2)) + 2.0 * rng.standard_normal(n)
 
 
+def lags(rng: Random, n: int, d: int) -> Data:
+    """Dense windows of a series that each moment carries on from the two before, whose next step is looked for."""
+    series = rng.standard_t(5, n + d)
+    for moment in range(2, n + d):
+        series[moment] += 1.3 * series[moment - 1] - 0.4 * series[moment - 2]
+    X = np.lib.stride_tricks.sliding_window_view(series, d)[:n].copy()
+    return X, series[d:] - series[d - 1 : -1] + 0.5 * rng.standard_normal(n)
+
+
+def outlying(rng: Random, n: int, d: int) -> Data:
+    """Dense, each feature much like the one before it, and three rows in a hundred that are six times as long."""
+    X = rng.standard_normal((n, d))
+    for j in range(1, d):
+        X[:, j] = 0.8 * X[:, j - 1] + 0.6 * X[:, j]
+    X *= np.where(rng.random(n) < 0.03, 6.0, 1.0)[:, None]
+    return X, X @ (rng.standard_normal(d) * (rng.random(d) < 0.2)) * (2.0 / math.sqrt(d)) + rng.standard_normal(n)
+
+
 # --- that decided nothing
+
+
+def prices(rng: Random, n: int, d: int) -> Data:
+    """Dense standardised amounts with long tails, and the squares of half of them; a few have something to do with a rare class."""
+    half = d // 2
+    amounts = np.exp(rng.standard_normal((n, 4)) @ rng.standard_normal((4, d - half)) * 0.5 + rng.standard_normal((n, d - half)))
+    X = np.hstack([amounts, amounts[:, :half] ** 2])
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    score = np.log(amounts[:, :6]) @ rng.standard_normal(6) + rng.standard_normal(n)
+    return X, score - np.quantile(score, 0.9)
+
+
+def genes(rng: Random, n: int, d: int) -> Data:
+    """Few samples of very many dense measurements, some of which follow one of a few pathways, none of which is the label alone."""
+    pathways = rng.standard_normal((n, 12))
+    loads = rng.standard_normal((12, d)) * (rng.random((12, d)) < 0.1)
+    X = pathways @ loads + rng.gamma(2.0, 0.4, d) * rng.standard_normal((n, d))
+    return X, pathways[:, :4] @ rng.standard_normal(4) + 0.5 * rng.standard_normal(n)
 
 
 def sensors(rng: Random, n: int, d: int) -> Data:

@@ -89,6 +89,8 @@ TUNING: tuple[tuple[families.Family, int, int], ...] = (
     (families.reviews, 2_000, 15_000),
     (families.survey, 6_000, 85),
     (families.interactions, 2_500, 480),
+    (families.lags, 2_000, 600),
+    (families.outlying, 3_000, 300),
 )
 HELD_OUT: tuple[tuple[families.Family, int, int], ...] = (
     (families.sparse_binary, 50_000, 300),
@@ -100,6 +102,8 @@ HELD_OUT: tuple[tuple[families.Family, int, int], ...] = (
     (families.splices, 20_000, 240),
     (families.embeddings, 3_000, 768),
     (families.sensors, 4_000, 200),
+    (families.prices, 5_000, 90),
+    (families.genes, 120, 3_000),
 )
 
 
