@@ -471,8 +471,23 @@ def test_the_inverse_of_a_hessian_is_that_of_its_lower_triangle(kind):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((50, 7)) * (rng.random((50, 7)) < 0.6)
     rows, ridge, r = in_memory(sp.csr_array(X) if kind == "sparse" else X), rng.random(7) + 0.1, rng.standard_normal(7)
-    solve = rows.factorised(rows.rough_hessian(np.ones(50)), 50.0, ridge)
+    solve = rows.factorised(rows.hessian(np.ones(50)), 50.0, ridge)
     before = r.copy()
     np.testing.assert_allclose(solve(r), np.linalg.solve(X.T @ X / 50.0 + np.diag(ridge), r), rtol=1e-10)
     np.testing.assert_array_equal(r, before)
     assert rows.factorised(np.zeros((7, 7)), 50.0, np.zeros(7)) is None
+
+
+@pytest.mark.parametrize("kind", ["memory", "torch"])
+def test_a_factor_is_refused_where_a_pivot_is_too_small_a_share_of_the_diagonal(kind):
+    """The last column is the first but for a hundredth of it, of which a pivot keeps the square."""
+    A = np.eye(3)[:, [0, 1, 0]] + 0.01 * np.eye(3)[:, [2, 2, 2]] * [0.0, 0.0, 1.0]
+    rows, H = in_memory(A), A.T @ A
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        from reshuffle.rows.torch import TorchRows
+
+        rows, H = TorchRows(torch.from_numpy(A), (torch.device("cpu"),)).with_tensors(), torch.from_numpy(H)
+    assert rows.factorised(H, 1.0, np.zeros(3), 0.9e-4) is not None
+    assert rows.factorised(H, 1.0, np.zeros(3), 1.1e-4) is None
+    assert rows.factorised(H * np.nan, 1.0, np.zeros(3)) is None

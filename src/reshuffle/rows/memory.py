@@ -394,6 +394,9 @@ class SparseRows(MemoryRows):
         kernels.sparse_hessian(self.stored, _listed(rows), curvatures, self.intercept, H)
         return H
 
+    def rough_hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
+        return self.hessian(curvatures, rows)  # which makes no use of BLAS
+
     def hessian_cost(self) -> float:
         return 0.5 * self._mean_length_of_entries
 
@@ -559,7 +562,8 @@ class DenseRows(MemoryRows):
         return self._hessian(curvatures, rows, np.float64)
 
     def rough_hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
-        return self._hessian(curvatures, rows, np.float64 if self.matrix.itemsize > 4 else np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):  # what single precision cannot hold, no factor is found of
+            return self._hessian(curvatures, rows, np.float32)
 
     def _hessian(self, curvatures: Vector, rows: Integers | None, kind: Any) -> Vector:
         """Products in this type, summed over chunks in float64. Rows that do not bend are not read, where that is faster."""

@@ -11,6 +11,7 @@ Passes that go from row to row, as those of SGD do, leave a GPU idle: they run o
 """
 
 import copy
+import math
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -352,12 +353,14 @@ class TorchRows(Rows):
             H[: self.d, self.d], H[self.d, self.d] = H[self.d, : self.d], (bends / largest).sum()
         return self._given(largest * H)  # type: ignore[no-any-return]
 
-    def factorised(self, H: Any, divisor: float, ridge: Vector) -> Callable[[Vector], Vector] | None:
+    def factorised(self, H: Any, divisor: float, ridge: Vector, least: float = 0.0) -> Callable[[Vector], Vector] | None:
         if not self.tensors:
-            return super().factorised(H, divisor, ridge)
+            return super().factorised(H, divisor, ridge, least)
+        H = H / divisor + torch.diag(self.up(ridge))
         with _one_at_a_time:
-            factor, failed = torch.linalg.cholesky_ex(H / divisor + torch.diag(self.up(ridge)))
-        if int(failed):
+            factor, failed = torch.linalg.cholesky_ex(H)
+        pivots = factor.diagonal().square()
+        if int(failed) or not bool(((least * H.diagonal() <= pivots) & (pivots < math.inf)).all()):
             return None
         return lambda r: torch.cholesky_solve(self.up(r)[:, None], factor)[:, 0].cpu().numpy()
 

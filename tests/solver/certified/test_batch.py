@@ -11,11 +11,16 @@ from reshuffle.solver.certified.batch import Batch, Losses
 from tests.solver.certified.test_solve import problem
 
 
+def until(enough):
+    """As conjugate gradients ask it, of somebody who knows only whether it is enough."""
+    return lambda step: 0.0 if enough(step) else np.inf
+
+
 def test_products_of_a_step_count_by_the_share_of_rows_that_bend():
     p = problem("logistic", n=300)
     batch = Batch(p, None, Losses(p, None), p.n)
     curvatures = np.where(np.arange(300) < 75, 0.2, 0.0)
-    batch.direction(np.ones(p.dimension), curvatures, lambda step: False)
+    batch.direction(np.ones(p.dimension), curvatures, until(lambda step: False))
     assert batch.products == pytest.approx(0.25 * batch._spent)
     assert batch._spent > 1
 
@@ -44,13 +49,45 @@ def test_a_hessian_is_kept_for_as_many_iterations_as_another_takes(price):
     formed, iterations = [], itertools.count()
     plain = batch.preconditioner
     batch.preconditioner = lambda curvatures: formed.append(next(iterations)) or plain(curvatures)
-    tight = lambda step: next(iterations) and step.share < 1e-18  # noqa: E731
+    tight = until(lambda step: next(iterations) and step.share < 1e-18)
     batch.direction(rng.standard_normal(100), rng.random(400) ** 8, tight)
     assert len(formed) == 1
     before = next(iterations)
     batch.direction(rng.standard_normal(100), rng.random(400) ** 8, tight)
     assert len(formed) == 2
     assert formed[1] - before - 1 == max(price, tuning.KEEP_WITHIN)
+
+
+def hessians(p, monkeypatch, batches=1):
+    """The kinds that a step asks for: rough, where another did not have to be exact before."""
+    kinds, batch, before, plain = [], None, None, type(p.rows)
+    for name in ("rough_hessian", "hessian"):
+        form = getattr(plain, name)
+        monkeypatch.setattr(plain, name, lambda rows, *a, name=name, form=form: kinds.append(name) or form(rows, *a))
+    for _ in range(batches):
+        batch, before = Batch(p, None, Losses(p, None), p.n), batch
+        if before is not None:
+            batch.go_on_from(before)
+        batch.factored = True
+        made = batch.direction(np.ones(p.dimension), np.ones(p.n), until(lambda step: step.share < 1e-16)).made
+    return kinds, made
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e5])
+def test_a_hessian_is_rough_until_its_pivots_have_lost_too_many_digits(offset, monkeypatch):
+    rng = np.random.default_rng(0)
+    p = rs.Problem(rng.standard_normal((3000, 20)) + offset, np.arange(3000) % 2, alpha=1e-3)
+    kinds, made = hessians(p, monkeypatch, batches=2)
+    assert kinds == (["rough_hessian", "hessian", "hessian"] if offset else ["rough_hessian"] * 2)
+    assert made <= 4
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e30])
+def test_what_single_precision_cannot_hold_is_formed_in_double(size, monkeypatch):
+    rng = np.random.default_rng(0)
+    p = rs.Problem(size * rng.standard_normal((3000, 20)), np.arange(3000) % 2, alpha=1e-3)
+    kinds, _ = hessians(p, monkeypatch)
+    assert kinds == (["rough_hessian", "hessian"] if size > 1.0 else ["rough_hessian"])  # alpha alone outweighs the smaller one
 
 
 def far_off(alpha=1e-8):
@@ -74,10 +111,10 @@ def test_conjugate_gradients_end_where_f_does_not_fall_as_the_models_say():
         iterations.append(step.s.copy())
         return step.share < 1e-10
 
-    batch.direction(gradient, curvatures, enough)
+    batch.direction(gradient, curvatures, until(enough))
     whole = len(iterations)
     iterations.clear()
-    step = batch.direction(gradient, curvatures, enough, here)
+    step = batch.direction(gradient, curvatures, until(enough), here)
     s, along = step.s, step.along
     assert len(iterations) == tuning.CG_LOOK < whole
     np.testing.assert_allclose(along, batch.margins(s), rtol=1e-9)
@@ -92,12 +129,37 @@ def test_iterations_of_all_steps_count_together_towards_a_hessian():
         batch.factored, batch._spent = False, 0
         for _ in range(steps):
             counted = itertools.count(1)
-            batch.direction(gradient, curvatures, lambda step, made=counted: next(made) == 5)
+            batch.direction(gradient, curvatures, until(lambda step, made=counted: next(made) == 5))
         return batch.factored
 
     assert not after(2)
     assert after(3)
     assert batch._spent == 3  # counted from the Hessian on
+
+
+@pytest.mark.parametrize(("spent", "to_go", "after"), [(12, 3.0, 6), (12, 7.0, 2), (12, np.inf, 2), (22, 3.0, 2), (24, 3.0, 0)])
+def test_a_hessian_waits_where_a_step_will_soon_be_solved(spent, to_go, after):
+    """Worth twelve iterations, it takes six: fewer do not pay for it, and a step has to tell how many there are. Steps that always
+    are as good as solved do not go on like that for ever.
+    """
+    batch, _, gradient, curvatures = far_off()
+    batch._worth, batch._spent = lambda curvatures: 12.0, spent
+    factored = []
+    batch.direction(gradient, curvatures, lambda step: factored.append(batch.factored) or (to_go if len(factored) < 6 else 0.0))
+    assert factored == [False] * after + [True] * (6 - after)
+    assert tuning.CG_TELLS == 2
+
+
+def test_a_hessian_is_kept_where_a_step_will_soon_be_solved():
+    batch, _, gradient, curvatures = far_off()
+    batch.factored, formed, plain = True, [], batch.preconditioner
+    batch.preconditioner = lambda curvatures: formed.append(1) or plain(curvatures)
+    batch._price_of = lambda curvatures, limit: 4.0
+    for to_go, most in ((np.inf, 1), (3.0, 1), (np.inf, 2)):
+        made = itertools.count(1)
+        other = curvatures * np.random.default_rng(0).uniform(0.1, 10.0, curvatures.size)
+        batch.direction(gradient, other, lambda step, to_go=to_go, made=made: to_go if next(made) < 7 else 0.0)
+        assert len(formed) == most
 
 
 def test_a_step_that_takes_long_with_the_diagonal_goes_on_with_a_hessian():
@@ -114,7 +176,7 @@ def test_a_step_that_takes_long_with_the_diagonal_goes_on_with_a_hessian():
     products = []
     plain = batch.product
     batch.product = lambda c, v: products.append(1) or plain(c, v)
-    step = batch.direction(gradient, curvatures, lambda step: step.share < 1e-16)
+    step = batch.direction(gradient, curvatures, until(lambda step: step.share < 1e-16))
     s, along = step.s, step.along
     assert batch.factored
     assert worth <= len(products) <= worth + 10  # the factor of all rows leaves next to nothing to do
@@ -130,12 +192,12 @@ def test_a_step_that_takes_long_with_the_hessian_of_a_sample_goes_on_with_that_o
     p = rs.Problem(X, np.where(X[:, 0] > 0, 1.0, -1.0), alpha=1e-9)
     curvatures, gradient = rng.random(n), rng.standard_normal(d)
     batch = Batch(p, None, Losses(p, None), d)
-    batch.direction(gradient, curvatures, lambda step: step.share < 1e-16)
+    batch.direction(gradient, curvatures, until(lambda step: step.share < 1e-16))
     assert batch.factored
     assert d < batch.limit <= 2 * n
     before = batch.limit
     batch.forget()
-    batch.direction(gradient, curvatures, lambda step: step.share < 0.5)  # soon done
+    batch.direction(gradient, curvatures, until(lambda step: step.share < 0.5))  # soon done
     assert batch.limit == before
 
 
@@ -145,10 +207,10 @@ def test_a_step_that_was_too_long_is_as_long_as_it_should_be_the_next_time():
     p = rs.Problem(np.eye(n), np.ones(n), loss="squared", alpha=0.05)
     batch = Batch(p, None, Losses(p, None), n)
     gradient, curvatures = np.arange(1.0, n + 1.0), np.ones(n)
-    s = batch.direction(gradient, curvatures, lambda step: step.share < 1e-20).s
+    s = batch.direction(gradient, curvatures, until(lambda step: step.share < 1e-20)).s
     np.testing.assert_allclose(s, -gradient / (1.0 / n + 0.05))
     batch.damp(0.25, float(gradient @ s), s)
-    shorter = batch.direction(gradient, curvatures, lambda step: step.share < 1e-20).s
+    shorter = batch.direction(gradient, curvatures, until(lambda step: step.share < 1e-20)).s
     np.testing.assert_allclose(shorter, 0.25 * s)
     for _ in range(10):
         batch.damp(1.0, float(gradient @ s), s)
@@ -210,7 +272,7 @@ def iterations(batch, curvatures, gradient, share=1e-6):
     *_, H = tilted()
     exact = -np.linalg.solve(H, gradient)
     before = batch.products
-    batch.direction(gradient, curvatures, lambda step: (step.s - exact) @ H @ (step.s - exact) <= share * exact @ H @ exact)
+    batch.direction(gradient, curvatures, until(lambda step: (step.s - exact) @ H @ (step.s - exact) <= share * exact @ H @ exact))
     return batch.products - before
 
 
@@ -240,7 +302,7 @@ def test_what_a_batch_found_out_goes_with_the_next():
 def test_a_new_hessian_is_not_corrected_and_one_that_is_kept_is():
     batch, curvatures, gradient, _ = tilted()
     iterations(batch, curvatures, gradient)
-    batch.factored = True
+    batch.factored, batch._rough = True, False
     assert iterations(batch, curvatures, gradient, 1e-12) == 1  # the Hessian of all rows is exact
     other = curvatures * np.random.default_rng(2).uniform(0.3, 3.0, curvatures.size)
     X = batch.problem.rows.matrix
@@ -249,7 +311,7 @@ def test_a_new_hessian_is_not_corrected_and_one_that_is_kept_is():
     for _ in range(2):
         batch._price_of = lambda curvatures, limit: 1000.0  # no other is formed
         before = batch.products
-        batch.direction(gradient, other, lambda step: (step.s - exact) @ H @ (step.s - exact) <= 1e-6 * exact @ H @ exact)
+        batch.direction(gradient, other, until(lambda step: (step.s - exact) @ H @ (step.s - exact) <= 1e-6 * exact @ H @ exact))
         made.append(batch.products - before)
     assert made[1] < 0.3 * made[0]
 

@@ -64,6 +64,17 @@ def test_a_smoothed_residual_never_grows_and_is_no_larger_than_any_iterate_s(d, 
         least = smooth.cost
 
 
+def test_iterations_left_are_those_that_the_gap_takes_at_the_rate_since_it_was_first_asked(monkeypatch):
+    step, gaps = Iterate(np.ones(2), np.ones(2)), iter([8.0, 4.0, 5.0, 1.0, 9.0])
+    monkeypatch.setattr(Iterate, "gap", property(lambda step: next(gaps)))
+    assert step.left(1.0) == np.inf
+    step.made = 2
+    assert step.left(1.0) == pytest.approx(4.0)  # halved in two
+    assert step.left(0.5) == pytest.approx(2.0 * np.log(10.0) / np.log(1.6))
+    assert step.left(1.0) == 0.0
+    assert step.left(1.0) == np.inf  # it has risen
+
+
 def test_without_smoothing_the_margins_of_the_step_itself_are_offered():
     H, g = system(12, 0)
     step, *_ = iterates(H, g, None, 5)
@@ -82,7 +93,7 @@ def test_the_gap_of_the_models_is_that_of_their_own_primal_and_dual(made):
     slopes, curvatures = batch.losses.models(here.z, False)
     count = iter(range(1, 100))
     step = batch.direction(
-        batch.gradient(slopes, x), curvatures, lambda step: next(count) == made, costs=np.full(30, 0.5 / p.alpha)
+        batch.gradient(slopes, x), curvatures, lambda step: float(made - next(count)), costs=np.full(30, 0.5 / p.alpha)
     )
     smooth, plain = (p.dual_objective_along(slopes + curvatures * along)(1.0) for along in (step.dual_along, step.along))
     assert step.gap == pytest.approx(p.objective(x + step.s) - smooth, rel=1e-9)

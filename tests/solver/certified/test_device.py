@@ -95,8 +95,8 @@ def test_a_hessian_of_more_features_than_in_memory_is_formed_on_a_device(monkeyp
     assert (here, there) == (10, 4096)
     calls = []
     monkeypatch.setattr(TorchRows, "curved_squares", forbidden)
-    rough = TorchRows.rough_hessian
-    monkeypatch.setattr(TorchRows, "rough_hessian", lambda self, *a: calls.append(a[1]) or rough(self, *a))
+    formed = TorchRows._hessian
+    monkeypatch.setattr(TorchRows, "_hessian", lambda self, *a: calls.append(a[1]) or formed(self, *a))
     assert solve(problem.replace(device="cpu"), tol=1e-4).converged
     assert calls[-1] is None  # all rows, as they lie
 

@@ -16,7 +16,7 @@ from reshuffle.losses import LOSSES, get_loss
 from reshuffle.rows.memory import SparseRows
 from reshuffle.solver.certified import baseline, solve, tuning
 from reshuffle.solver.certified.batch import Batch, Losses, sample_by_curvature
-from reshuffle.solver.certified.newton import Missed, _enough, _shrunk, batch_sizes, on_batch, on_batches
+from reshuffle.solver.certified.newton import Missed, _left, _shrunk, batch_sizes, on_batch, on_batches
 from reshuffle.solver.certified.progress import Progress
 from reshuffle.solver.certified.row_span import RowSpan
 from reshuffle.solver.certified.sdca import sdca
@@ -461,11 +461,14 @@ def solved_well_enough(damped=False, missed=None, bound=-np.inf, gap=1e3):
     p = rs.Problem(np.eye(3), [0, 1, 1], alpha=0.1)
     progress = Progress(p, np.zeros(3), baseline(p), tol=1e-3, max_iter=10, small=False, callback=None)
     progress.bound = bound
-    enough = _enough(progress, 0.5, tuning.CERTIFICATE_SHARE, missed or Missed(), damped)
-    gained = 0.5 * progress.target
-    return lambda share, fading=1.0: enough(
-        SimpleNamespace(gained=gained, slope=2.0 * gained, share=share, fading=fading, gap=gap * progress.target)
-    )
+    left = _left(progress, 0.5, tuning.CERTIFICATE_SHARE, missed or Missed(), damped)
+
+    def enough(share, fading=1.0):
+        step = SimpleNamespace(gained=0.5 * progress.target, slope=progress.target, share=share, fading=fading)
+        step.left = lambda aim: max(gap * progress.target / aim - 1.0, 0.0)
+        return left(step) == 0.0
+
+    return enough
 
 
 @pytest.mark.parametrize("damped", [False, True])

@@ -126,6 +126,7 @@ class Batch:
         self._known = self._neighbour.hessian
         at_once = self.price <= tuning.VERY_FEW_PRODUCTS or self._known is not None
         self.factored = self._cheap and at_once  #: whether a Hessian preconditions, and not its diagonal
+        self._rough = problem.rows.entries > tuning.ROUGH_ENTRIES  # whether Hessians in single precision are exact enough
         self._held: Inverse | None = None
         self._most = int(tuning.DIRECTIONS * problem.rows.entries * (self.size / problem.n) / problem.dimension)
         self._before = Directions(0)  # of the last step
@@ -157,20 +158,20 @@ class Batch:
         return along, product / self.size + (self.alpha + self.damping) * p
 
     def go_on_from(self, before: "Batch") -> None:
-        """With what the last batch has learnt: directions, and whether a Hessian is worth its price."""
-        self._before = before._before
+        """With what the last batch has learnt: directions, whether a Hessian is worth its price, and how exact it has to be."""
+        self._before, self._rough = before._before, before._rough
         self.factored = self.factored or (self._cheap and (before.factored or before._spent >= self.price))
 
     def direction(
         self,
         gradient: Vector,
         curvatures: Vector,
-        enough: Callable[[Iterate], bool],
+        left: Callable[[Iterate], float],
         here: Point | None = None,
         costs: Vector | None = None,
     ) -> Iterate:
-        """The step to where the models' sum is least: conjugate gradients until it is solved well `enough` or, where all rows bend,
-        which makes it cheap to ask, until f does not fall from `here` as the models say. `costs`: see `Iterate`.
+        """The step to where the models' sum is least: conjugate gradients until none are `left` or, where all rows bend, which
+        makes it cheap to ask, until f does not fall from `here` as the models say. `costs`: see `Iterate`.
         """
         step = Iterate(gradient, costs)
         if self._known is not None:
@@ -182,10 +183,11 @@ class Batch:
         towards = precondition(step.residual)
         p, size = towards, float(dot(step.residual, towards))
         first, look, share = size, tuning.CG_LOOK, float((curvatures > 0.0).sum()) / self.size
-        all_bend = share == 1.0
+        all_bend, to_go = share == 1.0, inf
         for iteration in range(tuning.CG_ITERATIONS):
-            late = self._spent >= worth
-            if late or (held is not None and iteration >= keep):  # another would not have taken longer: go on with it
+            soon = iteration < tuning.CG_TELLS or to_go * tuning.REFINE_AFTER < worth  # the step may be solved without
+            late = self._spent >= (2.0 * worth if soon else worth)
+            if late or (held is not None and min(iteration, to_go) >= keep):  # another would not have taken longer: go on with it
                 if late:
                     self._refine()
                     worth, self._spent = self._worth(curvatures), 0
@@ -206,7 +208,8 @@ class Batch:
             towards = precondition(step.residual)
             new = float(dot(step.residual, towards))
             step.share = new / first
-            if enough(step):
+            to_go = left(step)
+            if to_go == 0.0:
                 break
             if here is not None and all_bend and iteration + 1 >= look:
                 if self._value_along(here, step.s, step.along) > here.f - tuning.CG_HOLDS * step.gained:
@@ -269,10 +272,17 @@ class Batch:
             return lambda r: r / diagonal
         chosen, kept = sample_by_curvature(self.problem.samples, curvatures, self.limit)
         rows = self.rows if chosen is None else chosen if self.rows is None else self.rows[chosen]
-        self._neighbour.hessian = self.problem.rows.rough_hessian(kept, rows)
+        data = self.problem.rows
+        if self._rough:
+            self._neighbour.hessian = data.rough_hessian(kept, rows)
+            inverse = data.factorised(self._neighbour.hessian, self.size, self.alpha + self.damping, tuning.ROUGH_PIVOT)
+            if inverse is not None:
+                return inverse
+            self._rough = False
+        self._neighbour.hessian = data.hessian(kept, rows)
         return self._inverse(self._neighbour.hessian)
 
-    def _inverse(self, H: Any) -> Callable[[Vector], Vector]:
+    def _inverse(self, H: Any) -> Inverse:
         """Of a Hessian of losses, with alpha on its diagonal."""
         data, ridge = self.problem.rows, 0.0
         while (inverse := data.factorised(H, self.size, self.alpha + self.damping + ridge)) is None:

@@ -9,6 +9,7 @@ next step, where losses bend a little differently, begins with what this one fou
 """
 
 from collections.abc import Callable
+from math import inf, log
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ class Iterate:
         self.gained = 0.0  #: by which the models' sum has fallen
         self.made = 0  #: iterations
         self._last = 0.0  # what the last of them gained
+        self._asked: tuple[int, float] | None = None  # iterations and gap when `left` was first asked
         self._smooth = None if costs is None else Smoothing(costs)
 
     def move(self, length: float, p: Vector, along: Vector, product: Vector, slope: float) -> None:
@@ -59,6 +61,16 @@ class Iterate:
         """By how much the bound of the smoothed dual values is below the models' sum at s."""
         assert self._smooth is not None
         return self._smooth.cost - self._smooth.value(self.gradient) - self.gained
+
+    def left(self, aim: float) -> float:
+        """Iterations until the gap is this, if it goes on to fall as it has since this was first asked."""
+        gap = self.gap
+        if gap <= aim:
+            return 0.0
+        if self._asked is None:
+            self._asked = self.made, gap
+        since, before = self._asked
+        return (self.made - since) * log(gap / aim) / log(before / gap) if gap < before else inf
 
     @property
     def dual_along(self) -> Vector:

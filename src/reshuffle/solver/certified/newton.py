@@ -106,8 +106,8 @@ def from_nearby(batch: Batch, progress: Progress, x: Vector) -> None:
         pull = (gradient - batch.alpha * x)[: batch.problem.d]
         if progress.offer(x, batch.value(x, z), losses.duals(slopes), pull=pull):
             return
-    enough = _enough(progress, inf, tuning.NEARBY_SHARE, Missed(), False)
-    step = batch.direction(gradient, curvatures, enough, costs=progress.costs)
+    left = _left(progress, inf, tuning.NEARBY_SHARE, Missed(), False)
+    step = batch.direction(gradient, curvatures, left, costs=progress.costs)
     there = batch.at(x + step.s)
     dual = losses.duals(slopes + losses.bent(curvatures, step.dual_along))
     progress.offer(there.x, there.f, dual, _moved(x, there.x))
@@ -118,12 +118,12 @@ def on_batch(batch: Batch, progress: Progress, here: Point, *, final: bool, pati
     the final one end with their `patience` too, unless the models held in the last: then few are to come.
     """
     losses = batch.losses
-    since, rounds, missed, steep = 0, 0, Missed(), False
+    since, rounds, missed, steep, borne = 0, 0, Missed(), False, tuning.CERTIFICATE_SHARE
     for _ in range(10**9 if final else tuning.BATCH_STEPS):
         slopes, curvatures = _models(losses, here.z, steep)
         gradient = batch.gradient(slopes, here.x)
-        enough = _enough(progress if final else None, here.f, tuning.CERTIFICATE_SHARE, missed, batch.damping > 0.0)
-        step = batch.direction(gradient, curvatures, enough, here, progress.costs if final else None)
+        left = _left(progress if final else None, here.f, borne, missed, batch.damping > 0.0)
+        step = batch.direction(gradient, curvatures, left, here, progress.costs if final else None)
         slope = float(dot(gradient, step.s))
         before, (length, here) = here, _line_search(batch, here, step.s, slope)
         decrease = before.f - here.f
@@ -152,7 +152,7 @@ def on_batch(batch: Batch, progress: Progress, here: Point, *, final: bool, pati
         if length == 0.0 or (length == 1.0 and (models_hold or often)):
             since, rounds = 0, rounds + 1
             if losses.settle(here.z):
-                here = batch.at(here.x)
+                here, borne = batch.at(here.x), tuning.SHRINK * borne
     return here
 
 
@@ -162,21 +162,22 @@ def _models(losses: Losses, z: Vector, steep: bool) -> tuple[Vector, Vector]:
     return losses.models(z, True) if straight else (slopes, curvatures)
 
 
-def _enough(progress: Progress | None, f: float, borne: float, missed: Missed, damped: bool) -> Callable[[Iterate], bool]:
-    """When a step from where f is this is solved well enough: near the end, when the models' gap is no more than this share of the
-    target. It is not that near where the models will miss f by too much to certify anything, and nothing is left to certify where
-    the bound that is known will do. Elsewhere iterations go on while each gains about as much as the mean product of the step.
+def _left(progress: Progress | None, f: float, borne: float, missed: Missed, damped: bool) -> Callable[[Iterate], float]:
+    """Iterations until a step from where f is this is solved well enough, infinite where nobody knows how many: near the end, when
+    the models' gap is no more than this share of the target. It is not that near where the models will miss f by too much to
+    certify anything, and nothing is left to certify where the bound that is known will do. Elsewhere iterations go on while each
+    gains about as much as the mean product of the step.
     """
 
-    def enough(step: Iterate) -> bool:
+    def left(step: Iterate) -> float:
         if progress is not None:
             target = progress.target
             far = step.slope >= tuning.CG_EXACT_WITHIN * target or missed.next(step.slope) > tuning.CG_MISSED * target
             if not far and f - step.gained - progress.bound > target:
-                return step.gap <= borne * target or step.share < (tuning.CG_DAMPED if damped else _SOLVED)
-        return step.fading < tuning.CG_FADED or step.share < tuning.CG_SHARE
+                return 0.0 if step.share < (tuning.CG_DAMPED if damped else _SOLVED) else step.left(borne * target)
+        return 0.0 if step.fading < tuning.CG_FADED or step.share < tuning.CG_SHARE else inf
 
-    return enough
+    return left
 
 
 def _moved(before: Vector, x: Vector) -> float:

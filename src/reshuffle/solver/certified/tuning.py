@@ -14,8 +14,8 @@ blocks were tried on an H200: six problems of 100,000 to 3,000,000 rows and 50 t
 
 FEW_FEATURES = 500  #: features up to which a Hessian is formed and factorised [1.28, 1.56; 4 problems]
 FEW_FEATURES_IN_BLOCKS = 4096  #: the same where rows are worked with in blocks, on a GPU [not tried]
-VERY_FEW_PRODUCTS = 8.0  #: products that a Hessian may take as long as for that to be at once
-FEW_PRODUCTS = 20.0  #: the same where iterations on a batch before have taken as long
+VERY_FEW_PRODUCTS = 6.0  #: products that a Hessian may take as long as for that to be at once
+FEW_PRODUCTS = 16.0  #: the same where iterations on a batch before have taken as long
 MOST_FEATURES = 3000  #: features up to which that is done once a step has taken as long without it
 PRODUCT_OVERHEAD = 30_000  #: numbers in the data that could be worked with in the time that an iteration takes besides
 FEW_ROWS = 200  #: rows up to which, with more features, Newton steps are made in the span of rows
@@ -33,7 +33,7 @@ STALL_SHARE = 0.5  #: of the gap before those records: it has not fallen where i
 
 # --- a trial of SDCA with few features
 
-PASSES_A_HESSIAN = 0.021  #: passes to expect, for each product that a Hessian takes as long as, times the speed of BLAS squared
+PASSES_A_HESSIAN = 0.028  #: passes to expect, for each product that a Hessian takes as long as, times the speed of BLAS squared
 TRIAL_ENTRIES = 50_000  #: numbers in the data above which there is a trial
 TRIAL_ROWS = 8.0  #: rows for each feature that it visits
 TRIAL = 0.125  #: of all rows that it visits at most
@@ -79,8 +79,11 @@ HESSIAN_OPERATIONS = 32.0  #: for each entry of the data, spent on the Hessian t
 HESSIAN_OPERATIONS_IN_BLOCKS = 3.0  #: the same where rows are worked with in blocks, on a GPU [1.01, 1.03; all rows: 1.14]
 HESSIAN_ROWS_A_FEATURE = 8  #: rows of that Hessian for each feature at least
 REFINE_AFTER = 2.0  #: times what a better preconditioner takes: once iterations of all steps have taken so long, one is formed
+ROUGH_ENTRIES = 50_000  #: numbers in the data above which Hessians in single precision save any time
+ROUGH_PIVOT = 1e-3  #: of the diagonal that is left by a pivot at least, of Hessians in single precision, for these to be used
+CG_TELLS = 2  #: iterations of a step before a better one is formed: they tell how many are left
 KEEP_WITHIN = 3  #: iterations of conjugate gradients in which a Hessian is kept for another step, or as many as one takes
-RENEW_WITHIN = 10.0  #: products that a Hessian may take as long as to be formed anew wherever models did not hold
+RENEW_WITHIN = 7.0  #: products that a Hessian may take as long as to be formed anew wherever models did not hold
 KEEP_IF = 0.1  #: of the slope: f must have fallen as models said to this accuracy for it to be kept [1.01, 1.00; 12 problems]
 SAMPLE_ABOVE = 1.25  #: times those rows: up to so many are taken as they are, more are sampled by curvature
 SAMPLE_FLAT = 1e-8  #: of the largest curvature: rows that bend less are left out before that [no effect]
@@ -109,7 +112,7 @@ BACKTRACK = 0.5  #: of its length that is left of such a step [1.04, -; 6 proble
 # --- Moreau smoothing of kinks
 
 FIRST_WIDTH = 1.0  #: residuals: how far kinks are smoothed at first [1.07, 1.04; 5 problems]
-SHRINK = 0.7  #: of the width after each update of the multipliers [1.74, -; 5 problems]
+SHRINK = 0.7  #: of the width after each update of the multipliers, and of what steps may leave to be solved [1.74, -; 5 problems]
 SMALLEST_WIDTH = 1e-3  #: of the first width [1.00, 1.01; 1 problem]
 MODELS_HOLD = 0.03  #: of the slope: multipliers move when f fell as models said to this accuracy [1.04, 0.96; 4 problems]
 SETTLE_AFTER = 2.0  #: steps on the same multipliers, and one more, after which a full step moves them [1.05, 1.05; 4 problems]
