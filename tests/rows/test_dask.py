@@ -83,6 +83,7 @@ def test_sums_over_rows(both, intercept):
     rng = np.random.default_rng(1)
     for fact in ("shape", "dimension", "entries", "nonzeros"):
         assert getattr(ours, fact) == getattr(theirs, fact)
+    assert ours.rough == theirs.rough
     assert len({worker for (worker,) in ours.client.who_has(ours.parts).values()}) == 2  # a half for each
     for name in (
         "squared_norms",

@@ -137,6 +137,7 @@ class Rows(ABC):
     place: str = "memory"  #: where the rows are worked with
     in_blocks: bool = False  #: whether many rows at once are worked with far faster than one row after the other
     elsewhere: bool = False  #: whether rows are worked with by others, which wait while one core goes through vectors
+    rough: bool = False  #: whether Hessians are formed faster in single precision
     one_by_one: bool = True  #: whether a pass that visits rows one after the other costs about what any pass over them does
     at_hand: bool = False  #: whether rows need not be read again, from a disk say, to be gone over again
     device: Any = None  #: of PyTorch's, which multiplies the rows; such rows have `with_tensors` and `up`, see `torch`
@@ -316,7 +317,7 @@ class Rows(ABC):
         return sum(parts, np.zeros((self.dimension, self.dimension)))
 
     def rough_hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
-        """`hessian` in single precision where that is faster, for a preconditioner."""
+        """`hessian` for a preconditioner, in single precision where `rough` says that it is faster so."""
         parts = (block.rough_hessian(curvatures[place]) for place, block in self._blocks(rows))
         return sum(parts, np.zeros((self.dimension, self.dimension)))
 

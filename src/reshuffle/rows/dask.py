@@ -142,7 +142,7 @@ class DaskRows(Rows):
 
     @cached_property
     def _facts(self) -> Vector:
-        """Entries, those that are not zero, and bytes of each partition."""
+        """Entries, those that are not zero, and bytes of each partition, and whether it is `rough`."""
         return np.array(self._held.ask(_facts)[0], dtype=np.float64)
 
     @property
@@ -152,6 +152,10 @@ class DaskRows(Rows):
     @property
     def nonzeros(self) -> int:
         return int(self._facts[:, 1].sum())
+
+    @property
+    def rough(self) -> bool:  # type: ignore[override]
+        return bool(self._facts[:, 3].all())
 
     def hessian_cost(self) -> float:
         return float(self._facts[:, 0] @ self._asked("hessian_cost")) / max(self.entries, 1)
@@ -558,8 +562,8 @@ def _shape(rows: MemoryRows) -> tuple[int, int]:
     return rows.shape
 
 
-def _facts(rows: MemoryRows) -> tuple[tuple[int, int, int], None]:
-    return (rows.entries, rows.nonzeros, sizeof(rows)), None
+def _facts(rows: MemoryRows) -> tuple[tuple[int, int, int, bool], None]:
+    return (rows.entries, rows.nonzeros, sizeof(rows), rows.rough), None
 
 
 def _taken(rows: MemoryRows, chosen: Positions) -> tuple[tuple[Any, Any], None]:

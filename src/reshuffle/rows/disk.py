@@ -412,6 +412,10 @@ class DiskRows(Rows):
 
     # --- products in an order
 
+    @property
+    def rough(self) -> bool:  # type: ignore[override]
+        return not self.kind.sparse
+
     def hessian_cost(self) -> float:
         if not self.kind.sparse:
             return super().hessian_cost()

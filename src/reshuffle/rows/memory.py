@@ -395,7 +395,7 @@ class SparseRows(MemoryRows):
         return H
 
     def rough_hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
-        return self.hessian(curvatures, rows)  # which makes no use of BLAS
+        return self.hessian(curvatures, rows)
 
     def hessian_cost(self) -> float:
         return 0.5 * self._mean_length_of_entries
@@ -482,6 +482,8 @@ class SparseRows(MemoryRows):
 
 class DenseRows(MemoryRows):
     """The rows of a dense matrix of any real type, each converted in registers as it is read."""
+
+    rough = True
 
     def __init__(self, X: Any) -> None:
         self.matrix = X

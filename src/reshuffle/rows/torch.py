@@ -333,8 +333,12 @@ class TorchRows(Rows):
     def hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
         return self._hessian(curvatures, rows, torch.float64)
 
+    @property
+    def rough(self) -> bool:  # type: ignore[override]
+        return bool(self.matrix.dtype != torch.float64)
+
     def rough_hessian(self, curvatures: Vector, rows: Integers | None = None) -> Vector:
-        return self._hessian(curvatures, rows, torch.float64 if self.matrix.dtype == torch.float64 else torch.float32)
+        return self._hessian(curvatures, rows, torch.float32 if self.rough else torch.float64)
 
     def _hessian(self, curvatures: Vector, rows: Integers | None, kind: Any) -> Vector:
         """Products in this type, summed over blocks in float64; what belongs to the intercept is added beside them."""

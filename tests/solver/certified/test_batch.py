@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import reshuffle as rs
 from reshuffle.solver.certified import tuning
@@ -80,6 +81,12 @@ def test_a_hessian_is_rough_until_its_pivots_have_lost_too_many_digits(offset, m
     kinds, made = hessians(p, monkeypatch, batches=2)
     assert kinds == (["rough_hessian", "hessian", "hessian"] if offset else ["rough_hessian"] * 2)
     assert made <= 4
+
+
+def test_a_hessian_that_single_precision_does_not_make_faster_is_formed_once(monkeypatch):
+    rng = np.random.default_rng(0)
+    p = rs.Problem(sp.csr_array(rng.standard_normal((3000, 20)) + 1e5), np.arange(3000) % 2, alpha=1e-3)
+    assert hessians(p, monkeypatch)[0] == ["hessian"]
 
 
 @pytest.mark.parametrize("size", [1e-30, 1e30])

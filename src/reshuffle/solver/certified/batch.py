@@ -126,7 +126,7 @@ class Batch:
         self._known = self._neighbour.hessian
         at_once = self.price <= tuning.VERY_FEW_PRODUCTS or self._known is not None
         self.factored = self._cheap and at_once  #: whether a Hessian preconditions, and not its diagonal
-        self._rough = problem.rows.entries > tuning.ROUGH_ENTRIES  # whether Hessians in single precision are exact enough
+        self._rough = problem.rows.rough and problem.rows.entries > tuning.ROUGH_ENTRIES  # and exact enough so far
         self._held: Inverse | None = None
         self._most = int(tuning.DIRECTIONS * problem.rows.entries * (self.size / problem.n) / problem.dimension)
         self._before = Directions(0)  # of the last step

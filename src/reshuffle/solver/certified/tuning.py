@@ -33,7 +33,7 @@ STALL_SHARE = 0.5  #: of the gap before those records: it has not fallen where i
 
 # --- a trial of SDCA with few features
 
-PASSES_A_HESSIAN = 0.028  #: passes to expect, for each product that a Hessian takes as long as, times the speed of BLAS squared
+PASSES_A_HESSIAN = 0.022  #: passes to expect, for each product that a Hessian takes as long as, times the speed of BLAS squared
 TRIAL_ENTRIES = 50_000  #: numbers in the data above which there is a trial
 TRIAL_ROWS = 8.0  #: rows for each feature that it visits
 TRIAL = 0.125  #: of all rows that it visits at most
