@@ -13,6 +13,7 @@ library_over_series       the logistic loss of every sample by the C library's e
 within_over_apart         an epoch over dense rows whose loops stand in the kernel that calls the loss
 layout                    a product of the ordered matrix with U and R stored the other way: apart for sparse rows, side by side for
                           dense ones
+each_over_four            A' diag(c) A x over dense rows one by one, over four at a time
 loop_over_blas            the Hessian of a dense matrix by the loop for sparse ones
 whole_over_chunks         the same product through BLAS at once, over that in chunks
 double_over_native        A x of a float64 copy that is there already, over A x read in the type that is stored
@@ -48,7 +49,7 @@ REPEATS = 31
 SPARSE = {"short rows": (40_000, 120, 14), "text": (20_000, 47_000, 75)}
 PRICED = {"short sparse rows": (40_000, 120, 14), "long sparse rows": (5_000, 780, 150)}
 ROWS = 6_000
-DENSE = {"d = 22": (100_000, 22), "d = 123": (20_000, 123), "d = 784": (5_000, 784)}
+DENSE = {"d = 22": (100_000, 22), "d = 90": (5_000, 90), "d = 123": (20_000, 123), "d = 784": (5_000, 784)}
 REASSOCIATE = {"contract", "reassoc", "nsz"}
 
 
@@ -231,6 +232,7 @@ def one_dense(n: int, d: int) -> dict[str, Any]:
     within, set_apart = epoch(kernels.row_dot, kernels.row_add), epoch(kernels.row_dot_apart, kernels.row_add_apart)
     apart, beside = product(kernels.row_move), product(kernels._by_storage(None, dense_move_beside))
     v, separate, together = ones / n, np.zeros((2, d)), np.zeros((d, 2))
+    each, none, total = numba.njit(nogil=True, fastmath=REASSOCIATE)(kernels._product_of_each), every[:0], np.zeros(d)
 
     def whole() -> Any:
         B = X * np.sqrt(ones)[:, None]
@@ -241,6 +243,7 @@ def one_dense(n: int, d: int) -> dict[str, Any]:
             lambda: within(A, every, ones, derivative, 1e-6, x), lambda: set_apart(A, every, ones, derivative, 1e-6, x)
         ),
         "layout": over(lambda: beside(A, v, together, out), lambda: apart(A, v, separate, out)),
+        "each_over_four": over(lambda: each(A, none, ones, x, 0.0, out, total), lambda: rows.curved_product(ones, x)),
         "loop_over_blas": over(lambda: sparse.hessian(ones), lambda: rows.hessian(ones)),
         "whole_over_chunks": over(whole, lambda: rows.hessian(ones)),
         "double_over_native": {},

@@ -27,6 +27,7 @@ HALF = np.float32(2.0**112)  #: what is left between the exponents of float16 an
 _CONTRACT = {"contract"}
 _REASSOCIATE = {"contract", "reassoc", "nsz"}
 _NEAR, _FAR = 4, 12  # rows ahead whose entries, and whose place, are asked for; without, an epoch takes 1.06 to 1.23 times as long
+_WIDE = 20  # entries of dense rows from which on four are worked with at a time
 _SMALLEST_SCALE = 1e-9  # of x inside an epoch, before it is multiplied in
 
 
@@ -316,12 +317,8 @@ def transposed(A: Any, rows: Any, u: Any, has_intercept: bool, out: Any) -> None
         out[out.size - 1] = total
 
 
-@jit(fastmath=_REASSOCIATE)
-def curved_product(A: Any, rows: Any, curvatures: Any, x: Any, has_intercept: bool, along: Any, out: Any) -> None:
-    """along = A x where rows bend, and out = A' diag(curvatures) A x over these rows. Those that do not bend are not read."""
-    out[:] = 0.0
-    every, last, total = rows.size == 0, x.size - 1, 0.0
-    intercept = x[last] if has_intercept else 0.0
+def _product_of_each(A: Any, rows: Any, curvatures: Any, x: Any, intercept: float, along: Any, out: Any) -> Any:
+    every, total = rows.size == 0, 0.0
     for p in range(along.size):
         i = p if every else rows[p]
         if curvatures[p] == 0.0:
@@ -331,6 +328,57 @@ def curved_product(A: Any, rows: Any, curvatures: Any, x: Any, has_intercept: bo
         force = curvatures[p] * along[p]
         row_add(A, i, force, out)
         total += force
+    return total
+
+
+_product_row_by_row = inlined(_product_of_each)
+
+
+def _product_of_four(A: Any, rows: Any, curvatures: Any, x: Any, intercept: float, along: Any, out: Any) -> Any:
+    """Four rows at a time, which share what is read of x, and what is read and written of the sum."""
+    if A[0].shape[1] < _WIDE:
+        return _product_row_by_row(A, rows, curvatures, x, intercept, along, out)
+    every, total, waiting, p, q, r = rows.size == 0, 0.0, 0, 0, 0, 0
+    for s in range(along.size):
+        if curvatures[s] == 0.0:
+            along[s] = 0.0
+        elif waiting < 3:
+            p, q, r, waiting = q, r, s, waiting + 1
+        else:
+            i, j, k, m = (p, q, r, s) if every else (rows[p], rows[q], rows[r], rows[s])
+            at_i = at_j = at_k = at_m = intercept
+            for c in range(begin(A, i), end(A, i)):
+                here = x[c]
+                at_i += entry(A, i, c) * here
+                at_j += entry(A, j, c) * here
+                at_k += entry(A, k, c) * here
+                at_m += entry(A, m, c) * here
+            along[p], along[q], along[r], along[s] = at_i, at_j, at_k, at_m
+            on_i, on_j, on_k, on_m = curvatures[p] * at_i, curvatures[q] * at_j, curvatures[r] * at_k, curvatures[s] * at_m
+            for c in range(begin(A, i), end(A, i)):
+                out[c] += on_i * entry(A, i, c) + on_j * entry(A, j, c) + on_k * entry(A, k, c) + on_m * entry(A, m, c)
+            total += on_i + on_j + on_k + on_m
+            waiting = 0
+    for left in range(3 - waiting, 3):
+        s = p if left == 0 else q if left == 1 else r
+        i = s if every else rows[s]
+        along[s] = row_dot(A, i, x) + intercept
+        force = curvatures[s] * along[s]
+        row_add(A, i, force, out)
+        total += force
+    return total
+
+
+#: row by row, a product with dense rows takes 1.1 to 1.6 times as long at d = 22 and more, and less at d < 20
+_product = _by_storage(_product_of_each, _product_of_four)
+
+
+@jit(fastmath=_REASSOCIATE)
+def curved_product(A: Any, rows: Any, curvatures: Any, x: Any, has_intercept: bool, along: Any, out: Any) -> None:
+    """along = A x where rows bend, and out = A' diag(curvatures) A x over these rows. Those that do not bend are not read."""
+    out[:] = 0.0
+    last = x.size - 1
+    total = _product(A, rows, curvatures, x, x[last] if has_intercept else 0.0, along, out)
     if has_intercept:
         out[last] = total
 
