@@ -336,9 +336,9 @@ class Rows(ABC):
 
     def hessian_cost(self) -> float:
         """Of `rough_hessian` over all rows, in operations of `curved_product`, which makes two, for each entry. BLAS is twice as
-        fast in single precision; what it takes besides is as long as 7 of them.
+        fast in single precision; what it takes besides is as long as 9 of them.
         """
-        return 7.0 + self.dimension / (2.0 * self.blas_speed())
+        return 9.0 + self.dimension / (2.0 * self.blas_speed())
 
     def blas_speed(self) -> float:
         """Multiplications of matrices that BLAS makes in the time of one such operation: about 5 with dense rows, twice as many

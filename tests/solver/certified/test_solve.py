@@ -495,6 +495,15 @@ def test_a_step_whose_models_will_miss_f_is_solved_roughly(damped):
         assert not enough(1.0, 1.1 * tuning.CG_FADED)
 
 
+@pytest.mark.parametrize(("by", "gap", "soon"), [(0.39, 2.9, True), (0.39, 3.1, False), (0.41, 2.9, False)])
+def test_a_step_goes_on_to_its_certificate_where_another_would_take_longer(by, gap, soon):
+    """Models that miss f by what the certificate leaves of the target, at three iterations from it."""
+    target = 1e-3 * np.log(2.0)
+    assert (tuning.STEP_PRODUCTS, tuning.CERTIFICATE_SHARE) == (3.0, 0.6)
+    enough = solved_well_enough(missed=Missed(8.0 * by * target, 4.0 * target), gap=0.6 * (1.0 + gap))
+    assert enough(1.0, 0.9 * tuning.CG_FADED) == (not soon)
+
+
 def test_slopes_whose_sign_rounding_has_turned_say_that_nothing_is_missed():
     assert Missed(1e-17, 1e-17).next(-1e-17) == 0.0
     assert Missed(1e-17, -1e-17).next(1e-3) > 1e200

@@ -165,16 +165,18 @@ def _models(losses: Losses, z: Vector, steep: bool) -> tuple[Vector, Vector]:
 def _left(progress: Progress | None, f: float, borne: float, missed: Missed, damped: bool) -> Callable[[Iterate], float]:
     """Iterations until a step from where f is this is solved well enough, infinite where nobody knows how many: near the end, when
     the models' gap is no more than this share of the target. It is not that near where the models will miss f by too much to
-    certify anything, and nothing is left to certify where the bound that is known will do. Elsewhere iterations go on while each
-    gains about as much as the mean product of the step.
+    certify anything, unless so few are left that another step would take longer, and nothing is left to certify where the bound
+    that is known will do. Elsewhere iterations go on while each gains about as much as the mean product of the step.
     """
 
     def left(step: Iterate) -> float:
         if progress is not None:
             target = progress.target
-            far = step.slope >= tuning.CG_EXACT_WITHIN * target or missed.next(step.slope) > tuning.CG_MISSED * target
-            if not far and f - step.gained - progress.bound > target:
-                return 0.0 if step.share < (tuning.CG_DAMPED if damped else _SOLVED) else step.left(borne * target)
+            if step.slope < tuning.CG_EXACT_WITHIN * target and f - step.gained - progress.bound > target:
+                to_go, off = step.left(borne * target), missed.next(step.slope)
+                soon = to_go <= tuning.STEP_PRODUCTS and off <= (1.0 - borne) * target
+                if soon or off <= tuning.CG_MISSED * target:
+                    return 0.0 if step.share < (tuning.CG_DAMPED if damped else _SOLVED) else to_go
         return 0.0 if step.fading < tuning.CG_FADED or step.share < tuning.CG_SHARE else inf
 
     return left

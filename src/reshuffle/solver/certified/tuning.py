@@ -14,8 +14,8 @@ blocks were tried on an H200: six problems of 100,000 to 3,000,000 rows and 50 t
 
 FEW_FEATURES = 500  #: features up to which a Hessian is formed and factorised [1.28, 1.56; 4 problems]
 FEW_FEATURES_IN_BLOCKS = 4096  #: the same where rows are worked with in blocks, on a GPU [not tried]
-VERY_FEW_PRODUCTS = 6.0  #: products that a Hessian may take as long as for that to be at once
-FEW_PRODUCTS = 16.0  #: the same where iterations on a batch before have taken as long
+VERY_FEW_PRODUCTS = 7.0  #: products that a Hessian may take as long as for that to be at once
+FEW_PRODUCTS = 17.0  #: the same where iterations on a batch before have taken as long
 MOST_FEATURES = 3000  #: features up to which that is done once a step has taken as long without it
 PRODUCT_OVERHEAD = 30_000  #: numbers in the data that could be worked with in the time that an iteration takes besides
 FEW_ROWS = 200  #: rows up to which, with more features, Newton steps are made in the span of rows
@@ -83,7 +83,7 @@ ROUGH_ENTRIES = 50_000  #: numbers in the data above which Hessians in single pr
 ROUGH_PIVOT = 1e-3  #: of the diagonal that is left by a pivot at least, of Hessians in single precision, for these to be used
 CG_TELLS = 2  #: iterations of a step before a better one is formed: they tell how many are left
 KEEP_WITHIN = 3  #: iterations of conjugate gradients in which a Hessian is kept for another step, or as many as one takes
-RENEW_WITHIN = 7.0  #: products that a Hessian may take as long as to be formed anew wherever models did not hold
+RENEW_WITHIN = 8.0  #: products that a Hessian may take as long as to be formed anew wherever models did not hold
 KEEP_IF = 0.1  #: of the slope: f must have fallen as models said to this accuracy for it to be kept [1.01, 1.00; 12 problems]
 SAMPLE_ABOVE = 1.25  #: times those rows: up to so many are taken as they are, more are sampled by curvature
 SAMPLE_FLAT = 1e-8  #: of the largest curvature: rows that bend less are left out before that [no effect]
