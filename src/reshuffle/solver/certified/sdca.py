@@ -187,8 +187,9 @@ def levelled(problem: Problem, samples: Any, x: Vector, z: Vector) -> tuple[Vect
     if problem.fit_intercept:
         along[0] -= x[-1]
     gradient, hessian = along @ slopes, (curvatures * along) @ along.T
-    gradient[0] += 2.0 * z.size * problem.regulariser(x)
-    hessian[0, 0] += 2.0 * z.size * problem.regulariser(x)
+    pulled = 2.0 * z.size * problem.regulariser(x)
+    gradient[0] += pulled
+    hessian[0, 0] += pulled
     step = -np.linalg.lstsq(hessian, gradient, rcond=None)[0]
     x = x.copy()
     x[: problem.d] *= 1.0 + step[0]
