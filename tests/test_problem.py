@@ -230,3 +230,13 @@ def test_another_alpha_shares_what_was_worked_out_of_the_data_and_is_checked_as_
         p.replace(alpha=-1)
     with pytest.raises(AttributeError, match=r"problem\.replace\(alpha"):
         other.alpha = 0.5
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_units_are_the_largest_numbers_of_features_over_that_of_all(sparse):
+    X = np.array([[0.0, -4.0, 0.5, 0.0], [2.0, 1.0, 0.25, 0.0], [-1.0, 3.0, 0.0, 0.0]])
+    data = sp.csr_array(X) if sparse else X
+    np.testing.assert_array_equal(rs.Problem(data, [0, 1, 1]).squared_units, [0.25, 1.0, 1 / 64, 0.0])
+    tiny = rs.Problem(0.125 * data, [0, 1, 1], fit_intercept=True)  # the intercept is the largest
+    np.testing.assert_array_equal(tiny.squared_units, [1 / 16, 0.25, 1 / 256, 0.0, 1.0])
+    np.testing.assert_array_equal(rs.Problem(0.0 * data, [0, 1, 1]).squared_units, np.zeros(4))

@@ -267,6 +267,16 @@ class Problem:
         """|a_i| of every sample, the intercept included."""
         return self.squared_norms() ** 0.5
 
+    @cached_property
+    def squared_units(self) -> Vector:
+        """The square of the largest number of every feature, the intercept included, over that of all of them."""
+        low, high = self.rows.column_ranges()
+        largest = np.maximum(-low, high)
+        if self.fit_intercept:
+            largest = np.append(largest, 1.0)
+        units: Vector = np.square(largest / (largest.max() or 1.0))
+        return units
+
     def squared_column_norms(self) -> Vector:
         """The sum of the squares of every feature."""
         return self.rows.squared_column_norms()

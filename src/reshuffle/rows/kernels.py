@@ -411,6 +411,19 @@ def curved_squares(A: Any, rows: Any, curvatures: Any, has_intercept: bool, out:
         out[out.size - 1] = total
 
 
+@jit()
+def column_ranges(A: Any, n: Any, stored: Any, low: Any, high: Any) -> None:
+    """Of the entries of every feature that are stored, how many there are, the smallest and the largest, from what the arrays hold
+    on.
+    """
+    for i in range(n):
+        for k in range(begin(A, i), end(A, i)):
+            j, value = column(A, k), entry(A, i, k)
+            stored[j] += 1
+            low[j] = value if value < low[j] else low[j]
+            high[j] = value if value > high[j] else high[j]
+
+
 @jit(fastmath=_REASSOCIATE)
 def sparse_hessian(A: Any, rows: Any, curvatures: Any, has_intercept: bool, H: Any) -> None:
     """The lower triangle of A' diag(curvatures) A over these rows, whose indices rise along each row. A dense matrix goes through

@@ -205,6 +205,12 @@ class MemoryRows(Rows):
         kernels.curved_squares(self.A, _listed(rows), curvatures, self.intercept, out)
         return out
 
+    def column_ranges(self) -> tuple[Vector, Vector]:
+        stored, low, high = np.zeros(self.d, dtype=np.int64), np.full(self.d, np.inf), np.full(self.d, -np.inf)
+        kernels.column_ranges(self.A[:3], self.n, stored, low, high)
+        full = stored == self.n
+        return np.where(full, low, low.clip(max=0.0)), np.where(full, high, high.clip(min=0.0))
+
     def sgd_epoch(self, visit: Integers | None, labels: Vector, weights: Vector, step: Step, x: Vector, dual: Vector) -> None:
         order, scattered = (self._everything, False) if visit is None else (visit, True)
         held = self._held(x)
@@ -324,12 +330,6 @@ class SparseRows(MemoryRows):
     def update_hash(self, digest: Any) -> None:
         for array in (self.matrix.indptr, self.matrix.indices, self.matrix.data):
             hash_array(digest, array)
-
-    def column_ranges(self) -> tuple[Vector, Vector]:
-        low, high = (
-            np.asarray(end.todense(), dtype=np.float64).ravel() for end in (self.matrix.min(axis=0), self.matrix.max(axis=0))
-        )
-        return low, high
 
     def scale_columns(self, factors: Vector) -> "SparseRows":
         return SparseRows(sp.csr_array(self.matrix @ sp.diags_array(factors))).with_intercept(self.intercept)
@@ -508,9 +508,6 @@ class DenseRows(MemoryRows):
 
     def update_hash(self, digest: Any) -> None:
         hash_array(digest, self.matrix)
-
-    def column_ranges(self) -> tuple[Vector, Vector]:
-        return self.matrix.min(axis=0).astype(np.float64), self.matrix.max(axis=0).astype(np.float64)
 
     def scale_columns(self, factors: Vector) -> "DenseRows":
         return DenseRows(self.matrix * factors).with_intercept(self.intercept)
