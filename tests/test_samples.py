@@ -186,5 +186,7 @@ def test_a_hessian_is_factorised_where_it_was_formed(kind):
         inverse = each.factorised(own, 200, ridge)
         np.testing.assert_allclose(inverse(r), np.linalg.solve(exact / 200 + np.diag(ridge), r), rtol=1e-4)
         assert each.factorised(own, 200, ridge - 10.0) is None
+        blurred = exact / 200 + np.diag(ridge + 0.1 * exact.diagonal() / 200)
+        np.testing.assert_allclose(each.factorised(own, 200, ridge, blur=0.1)(r), np.linalg.solve(blurred, r), rtol=1e-4)
     nothing = rows.rough_hessian(torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.int64))
     assert float(nothing.abs().max()) == 0.0

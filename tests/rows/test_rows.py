@@ -476,6 +476,8 @@ def test_the_inverse_of_a_hessian_is_that_of_its_lower_triangle(kind):
     np.testing.assert_allclose(solve(r), np.linalg.solve(X.T @ X / 50.0 + np.diag(ridge), r), rtol=1e-10)
     np.testing.assert_array_equal(r, before)
     assert rows.factorised(np.zeros((7, 7)), 50.0, np.zeros(7)) is None
+    blurred = X.T @ X / 50.0 + np.diag(ridge + 0.1 * np.square(X).sum(axis=0) / 50.0)
+    np.testing.assert_allclose(rows.factorised(rows.hessian(np.ones(50)), 50.0, ridge, blur=0.1)(r), np.linalg.solve(blurred, r))
 
 
 @pytest.mark.parametrize("kind", ["memory", "torch"])

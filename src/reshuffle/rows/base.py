@@ -321,12 +321,15 @@ class Rows(ABC):
         parts = (block.rough_hessian(curvatures[place]) for place, block in self._blocks(rows))
         return sum(parts, np.zeros((self.dimension, self.dimension)))
 
-    def factorised(self, H: Vector, divisor: float, ridge: Vector, least: float = 0.0) -> Callable[[Vector], Vector] | None:
-        """The inverse of H / divisor + diag(ridge) as a function, for an H of these rows; None where there is no Cholesky factor,
-        or where a pivot is a smaller share than `least` of the entry on the diagonal: that many of its digits were lost.
+    def factorised(
+        self, H: Vector, divisor: float, ridge: Vector, least: float = 0.0, blur: float = 0.0
+    ) -> Callable[[Vector], Vector] | None:
+        """The inverse of H / divisor + diag(ridge) as a function, for an H of these rows, the diagonal of which is `blur` times as
+        much larger; None where there is no Cholesky factor, or where a pivot is a smaller share than `least` of the entry on the
+        diagonal: that many of its digits were lost.
         """
         H = H / divisor
-        H.reshape(-1)[:: H.shape[0] + 1] += ridge
+        H.reshape(-1)[:: H.shape[0] + 1] += ridge + (blur * H.diagonal() if blur > 0.0 else 0.0)
         factor, failed = lapack.dpotrf(H.T, lower=0, clean=0)
         pivots = np.square(factor.diagonal())
         if failed or not ((least * H.diagonal() <= pivots) & (pivots < math.inf)).all():

@@ -357,10 +357,13 @@ class TorchRows(Rows):
             H[: self.d, self.d], H[self.d, self.d] = H[self.d, : self.d], (bends / largest).sum()
         return self._given(largest * H)  # type: ignore[no-any-return]
 
-    def factorised(self, H: Any, divisor: float, ridge: Vector, least: float = 0.0) -> Callable[[Vector], Vector] | None:
+    def factorised(
+        self, H: Any, divisor: float, ridge: Vector, least: float = 0.0, blur: float = 0.0
+    ) -> Callable[[Vector], Vector] | None:
         if not self.tensors:
-            return super().factorised(H, divisor, ridge, least)
-        H = H / divisor + torch.diag(self.up(ridge))
+            return super().factorised(H, divisor, ridge, least, blur)
+        H = H / divisor
+        H += torch.diag(self.up(ridge) + blur * H.diagonal())
         with _one_at_a_time:
             factor, failed = torch.linalg.cholesky_ex(H)
         pivots = factor.diagonal().square()
