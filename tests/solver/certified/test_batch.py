@@ -83,6 +83,18 @@ def test_a_hessian_is_rough_until_its_pivots_have_lost_too_many_digits(offset, m
     assert made <= 4
 
 
+@pytest.mark.parametrize(("after", "double"), [(1e3, False), (1e-3, True)])
+def test_a_dear_hessian_is_blurred_where_its_pivots_have_lost_too_many_digits(after, double, monkeypatch):
+    """And formed in double precision once iterations have taken long with what is left of it."""
+    rng = np.random.default_rng(0)
+    p = rs.Problem(rng.standard_normal((3000, 20)) * np.logspace(0, -2, 20) + 1e2, np.arange(3000) % 2, alpha=1e-3)
+    monkeypatch.setattr(tuning, "RENEW_WITHIN", 0.0)
+    monkeypatch.setattr(tuning, "REFINE_AFTER", after)
+    kinds, made = hessians(p, monkeypatch, batches=2)
+    assert kinds == ["rough_hessian"] * 2 + ["hessian"] * double
+    assert made <= (5 if double else 60)
+
+
 def test_a_hessian_that_single_precision_does_not_make_faster_is_formed_once(monkeypatch):
     rng = np.random.default_rng(0)
     p = rs.Problem(sp.csr_array(rng.standard_normal((3000, 20)) + 1e5), np.arange(3000) % 2, alpha=1e-3)
@@ -222,6 +234,58 @@ def test_a_step_that_was_too_long_is_as_long_as_it_should_be_the_next_time():
     for _ in range(10):
         batch.damp(1.0, float(gradient @ s), s)
     assert batch.damping == 0.0
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_damping_is_the_same_whatever_units_features_are_in(intercept):
+    rng = np.random.default_rng(0)
+    units = 2.0 ** rng.integers(-8, 8, 6)
+    X, y, steps = rng.standard_normal((50, 6)), np.arange(50) % 2, []
+    for data in (X, X * units):
+        p = rs.Problem(data, y, alpha=1e-14, fit_intercept=intercept)
+        batch = Batch(p, None, Losses(p, None), p.n)
+        slopes, curvatures = batch.losses.models(np.linspace(-1.0, 1.0, 50), False)
+        gradient = batch.gradient(slopes, np.zeros(p.dimension))
+        for length in (0.25, 1.0):
+            s = batch.direction(gradient, curvatures, until(lambda step: step.share < 1e-24)).s
+            batch.damp(length, float(gradient @ s), s)
+        steps.append(batch.direction(gradient, curvatures, until(lambda step: step.share < 1e-24)).s)
+        assert batch.damping > 0.0
+    steps[1][:6] *= units
+    np.testing.assert_allclose(steps[0], steps[1], rtol=1e-6)
+
+
+def test_a_feature_that_is_hardly_ever_used_is_damped_as_others_are():
+    X = np.random.default_rng(0).standard_normal((400, 3))
+    X[:, 2] = 0.0
+    X[7, 2] = abs(X[:, :2]).max()
+    batch = Batch(p := rs.Problem(X, np.arange(400) % 2, alpha=1e-3), None, Losses(p, None), p.n)
+    batch.damp(0.5, -1.0, np.ones(3))
+    largest = abs(X).max(axis=0) ** 2
+    np.testing.assert_allclose(batch.ridge - 1e-3, largest / largest.sum())  # the excess is one, and so is the slope
+    assert batch.ridge[2] > 0.9 * (batch.ridge - 1e-3).max()
+
+
+@pytest.mark.parametrize(("near", "left"), [(0.9e-3, 0.25), (1.1e-3, 0.0)])
+def test_damping_ends_where_steps_gain_less_than_is_asked_for(near, left):
+    p = problem("logistic", alpha=0.01)
+    batch = Batch(p, None, Losses(p, None), p.n)
+    batch.damp(0.5, -1.0, np.ones(p.dimension))
+    before = batch.ridge - batch.alpha
+    assert (before > 0.0).all()
+    batch.damp(1.0, -1e-3, np.ones(p.dimension), near)
+    np.testing.assert_allclose(batch.ridge - batch.alpha, left * before, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["logistic", "squared_hinge", "huber"])
+def test_the_row_that_is_farthest_off(name):
+    p = problem(name)
+    y, z = p.labels, 9.0 * np.random.default_rng(0).standard_normal(p.n)
+    z[3] = 100.0 * y[3]  # of a class, on the right side
+    off = 1.0 - y * z if p.loss.task == "classification" else abs(z - y)
+    assert Losses(p, None).farthest(z) == pytest.approx(off.max())
+    rows = np.array([1, 3, 8])
+    assert Losses(p, rows).farthest(z[rows]) == pytest.approx(off[rows].max())
 
 
 @pytest.mark.parametrize(("n", "d", "kind"), [(4000, 60, "dense"), (4000, 400, "dense"), (4000, 60, "sparse")])

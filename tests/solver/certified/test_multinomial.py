@@ -45,9 +45,11 @@ def test_damping_counts_in_products_and_in_their_inverse():
     batch = JointBatch(Joint(problem, numbers, classes), None, problem.n)
     curvatures, p = batch.losses.models(batch.margins(np.zeros(batch.alpha.size)), False)[1], np.arange(1.0, batch.alpha.size + 1.0)
     plain = batch.product(curvatures, p)[1]
-    batch.damping = 1e6
-    np.testing.assert_allclose(batch.product(curvatures, p)[1] - plain, 1e6 * p, rtol=1e-9)
-    np.testing.assert_allclose(batch.preconditioner(curvatures)(p), p / 1e6, rtol=1e-4)
+    batch.damp(0.5, -1e9, np.ones(p.size))
+    units = np.tile(problem.squared_units, classes)
+    added = 1e9 * units / units.sum()
+    np.testing.assert_allclose(batch.product(curvatures, p)[1] - plain, added * p, rtol=1e-9)
+    np.testing.assert_allclose(batch.preconditioner(curvatures)(p), p / added, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])

@@ -16,10 +16,11 @@ from reshuffle.losses import LOSSES, get_loss
 from reshuffle.rows.memory import SparseRows
 from reshuffle.solver.certified import baseline, solve, tuning
 from reshuffle.solver.certified.batch import Batch, Losses, sample_by_curvature
-from reshuffle.solver.certified.newton import Missed, _left, _shrunk, batch_sizes, on_batch, on_batches
+from reshuffle.solver.certified.newton import Missed, _left, _shrunk, _to_go, batch_sizes, on_batch, on_batches
 from reshuffle.solver.certified.progress import Progress
 from reshuffle.solver.certified.row_span import RowSpan
 from reshuffle.solver.certified.sdca import sdca
+from reshuffle.solver.certified.solve import _led_to
 from reshuffle.vectors import balance
 
 NAMES = [name for name in LOSSES if name != "unit"]
@@ -246,6 +247,35 @@ def test_newton_steps_end_with_their_patience(patience):
     progress, batch = steps_with_patience(p, np.zeros(p.d), patience)
     assert not progress.finished
     assert patience < batch.products <= patience + tuning.CG_ITERATIONS
+
+
+def test_newton_steps_go_on_where_as_much_patience_will_do(monkeypatch):
+    p = rs.Problem(*opinions(300, 1500), loss="squared_hinge", alpha=1 / 300)
+    newton, products = sys.modules["reshuffle.solver.certified.newton"], []
+    for to_go in (40.1, 39.9):
+        monkeypatch.setattr(newton, "_to_go", lambda seen, aim, to_go=to_go: to_go if len(seen) < 30 else np.inf)
+        products.append(steps_with_patience(p, np.zeros(p.d), 40)[1].products)
+    assert products[1] > 1.5 * products[0]
+
+
+def test_products_to_go_are_told_by_the_second_half_of_those_made():
+    assert _to_go([(10.0, 64.0), (20.0, 8.0), (30.0, 6.0), (40.0, 4.0)], 1.0) == pytest.approx(40.0)  # half as much in 20
+    assert _to_go([(10.0, 8.0), (40.0, 4.0)], 1.0) == pytest.approx(60.0)
+    assert _to_go([(40.0, 4.0)], 1.0) == np.inf
+    assert _to_go([(20.0, 4.0), (40.0, 4.5)], 1.0) == np.inf
+    assert _to_go([(20.0, 4.0), (40.0, 0.5)], 1.0) == 0.0
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+def test_after_dual_passes_newton_steps_start_from_where_they_led_unless_that_is_worse_than_nothing(loss):
+    """Where the loss is smooth: else f says little about how near the minimiser is."""
+    p = problem(loss, n=300)
+    progress = Progress(p, np.zeros(p.dimension), baseline(p), tol=1e-3, max_iter=9, small=False, callback=None)
+    best = solve(p, tol=1e-3).x
+    progress.offer(best, None, None)
+    near, far = 0.5 * best, 1e3 * best
+    assert _led_to(p, progress, near) is (near if loss == "squared_hinge" else progress.x)
+    assert _led_to(p, progress, far) is progress.x
 
 
 def test_newton_steps_whose_models_hold_go_on_to_their_end():
@@ -573,6 +603,38 @@ def test_batches_follow_each_other_from_where_the_last_has_led():
     assert not last[0].any()
 
 
+@pytest.mark.parametrize(("times", "steep"), [(0.8, False), (1.2, True)])
+def test_a_batch_with_a_row_far_more_off_than_any_before_begins_with_steep_models(times, steep, monkeypatch):
+    X = np.random.default_rng(0).standard_normal((400, 3))
+    y = np.where(X[:, 0] + np.random.default_rng(1).standard_normal(400) > 0.0, 1.0, -1.0)
+    half = np.arange(200)
+    first = rs.Problem(X[half], y[half], alpha=1e-2)
+    x = solve(first, tol=1e-9).x  # nearly where steps on the first batch end
+    off = Losses(first, None).farthest(first.margins(x))
+    newton, asked = sys.modules["reshuffle.solver.certified.newton"], []
+    plain = newton.on_batch
+    monkeypatch.setattr(newton, "on_batch", lambda *a, steep, **k: asked.append(steep) or plain(*a, steep=steep, **k))
+    X[300] *= (1.0 - times * tuning.UNSEEN * off) / (y[300] * (X[300] @ x))
+    p = rs.Problem(X, y, alpha=1e-2)
+    progress = Progress(p, x, baseline(p), tol=1e-3, max_iter=100, small=False, callback=None)
+    on_batches((Batch(p, rows, Losses(p, rows), p.n) for rows in (half, None)), progress, x)
+    assert progress.finished
+    assert asked == [False, steep]
+
+
+@pytest.mark.parametrize("steep", [False, True])
+def test_steps_on_a_batch_begin_with_the_models_that_they_are_told_to(steep, monkeypatch):
+    p = problem("logistic", n=400)
+    progress = Progress(p, np.zeros(p.dimension), baseline(p), tol=1e-3, max_iter=100, small=False, callback=None)
+    asked, plain = [], Losses.models
+    monkeypatch.setattr(Losses, "models", lambda self, z, steep: asked.append(steep) or plain(self, z, steep))
+    batch = Batch(p, None, Losses(p, None), p.n)
+    on_batch(batch, progress, batch.at(np.zeros(p.dimension)), final=True, steep=steep)
+    assert progress.finished
+    assert asked[0] is steep
+    assert not asked[-1]
+
+
 @pytest.mark.parametrize("price", [5.0, 15.0])
 def test_a_dear_hessian_is_kept_where_models_did_not_hold(price, monkeypatch):
     p = problem("logistic", n=400, d=30, alpha=1e-6)
@@ -634,3 +696,32 @@ def test_few_rows_are_seen_in_their_span_where_dual_passes_take_long(intercept, 
     assert found.f == pytest.approx(p.objective(found.x), rel=1e-12)
     bound = lower_bound(p, found.dual, found.f, baseline(p).nothing)
     assert found.f - bound.value <= 1e-6 * baseline(p).gain(found.f)
+
+
+@pytest.mark.parametrize(("rows", "times"), [(300, 1), (700, 0)])
+def test_some_more_rows_are_seen_in_their_span_where_newton_steps_take_long_too(rows, times, monkeypatch):
+    """Grey levels of blurred spots, as in images, which features less than rows would tell apart."""
+    rng = np.random.default_rng(0)
+    at, spots = np.arange(26) / 25.0, rng.uniform(0.2, 0.8, (rows, 3, 2))
+    X = np.exp(-(((at[:, None, None] - spots[..., 0]) / 0.15) ** 2))[:, None] * np.exp(
+        -(((at[:, None, None] - spots[..., 1]) / 0.1) ** 2)
+    )
+    X = np.floor(255.0 * X.sum(axis=-1).clip(max=1.0)).reshape(-1, rows).T
+    y = np.where(X @ rng.standard_normal(X.shape[1]) > 0.0, 1.0, -1.0)
+    module, seen = sys.modules["reshuffle.solver.certified.solve"], []
+    monkeypatch.setattr(module, "RowSpan", lambda problem: seen.append(problem) or RowSpan(problem))
+    p = rs.Problem(X, y, loss="squared_hinge", alpha=1 / rows)
+    found = solve(p, tol=1e-6)
+    assert found.converged
+    assert found.f == pytest.approx(p.objective(found.x), rel=1e-12)
+    assert len(seen) == times
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_the_span_of_rows_is_not_all_where_it_does_not_hold_the_smaller_features(loss):
+    """Three features are a hundred million times larger than all others: of a Gram matrix, double precision holds these alone."""
+    X = np.random.default_rng(0).standard_normal((60, 500))
+    y = np.where(X[:, 5:15].sum(axis=1) > 0.0, 1.0, -1.0)
+    X[:, :3] *= 1e8
+    found = solve(rs.Problem(X, y, loss=loss, alpha=1 / 60), tol=1e-3, max_iter=200)
+    assert found.converged

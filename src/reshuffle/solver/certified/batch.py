@@ -4,8 +4,9 @@ needs, and the step itself, to where the sum of the models is least.
 The linear system of a step is solved by conjugate gradients, with few features preconditioned by the Hessian of as many rows as
 cost about as much as a few passes (all of them on sparse data, which leaves one iteration to do), else by its diagonal. Nobody
 knows how many iterations are to come, so they are held against prices: once they have taken some times as long as a better
-preconditioner would, in all steps together, one is formed, and the next steps on a batch keep it until their iterations have taken
-as long as another would. All but a new Hessian are corrected by the directions of the step before.
+preconditioner would, in all steps together, one is formed, and the next steps on a batch keep it until their iterations have
+taken as long as another would. All but a new Hessian are corrected by the directions of the step before. One in single precision
+whose pivots are too small for it is blurred by a ridge first, where one in double precision would be dear.
 """
 
 from collections.abc import Callable
@@ -48,6 +49,11 @@ class Losses:
     def steepen(self, z: Vector) -> bool:
         """Whether steep models at z are any steeper."""
         return bool((self.models(z, True)[1] > self.models(z, False)[1]).any())
+
+    def farthest(self, z: Vector) -> float:
+        """How far the row is off that is farthest from its label, on the wrong side if it has one."""
+        labels, wrong = self.samples.labels, self.samples.loss.task == "classification"
+        return float((labels * (labels - z) if wrong else abs(labels - z)).max())
 
     def total(self, z: Vector, move: Vector, length: float) -> float:
         """Their weighted sum at z + length move."""
@@ -127,12 +133,14 @@ class Batch:
         at_once = self.price <= tuning.VERY_FEW_PRODUCTS or self._known is not None
         self.factored = self._cheap and at_once  #: whether a Hessian preconditions, and not its diagonal
         self._rough = problem.rows.rough and problem.rows.entries > tuning.ROUGH_ENTRIES  # and exact enough so far
+        self._blurred = False  # by a ridge, as some pivots were too small for single precision
         self._held: Inverse | None = None
         self._most = int(tuning.DIRECTIONS * problem.rows.entries * (self.size / problem.n) / problem.dimension)
         self._before = Directions(0)  # of the last step
         self.alpha = np.full(problem.dimension, problem.alpha)
         self.alpha[problem.d :] = 0.0
-        self.damping = 0.0
+        self.ridge = self.alpha  #: what damping makes of it
+        self.damping = 0.0  #: of the feature that is largest
         self.products = 0.0  #: that were made, of A or A' or both, by the share of rows that were read
         self._spent = 0  # iterations of conjugate gradients, in all steps, that a better preconditioner would have spared
 
@@ -155,11 +163,11 @@ class Batch:
     def product(self, curvatures: Vector, p: Vector) -> tuple[Vector, Vector]:
         """A p, of the rows that bend, and the Hessian of the models' sum, damped, times p."""
         along, product = self.problem.rows.curved_product(curvatures, p, self.rows)
-        return along, product / self.size + (self.alpha + self.damping) * p
+        return along, product / self.size + self.ridge * p
 
     def go_on_from(self, before: "Batch") -> None:
         """With what the last batch has learnt: directions, whether a Hessian is worth its price, and how exact it has to be."""
-        self._before, self._rough = before._before, before._rough
+        self._before, self._rough, self._blurred = before._before, before._rough, before._blurred
         self.factored = self.factored or (self._cheap and (before.factored or before._spent >= self.price))
 
     def direction(
@@ -225,18 +233,25 @@ class Batch:
         x = here.x + s
         return self.losses.total(here.z, along, 1.0) / self.size + 0.5 * float(dot(self.alpha, x * x))
 
-    def damp(self, length: float, slope: float, s: Vector) -> None:
+    def damp(self, length: float, slope: float, s: Vector, near: float = 0.0) -> None:
         """After a step that was too long, the next ones are shorter (Levenberg and Marquardt): the Hessian gets as much of the
-        identity as would have made the step as long as it should have been, and after every full step less of it.
+        `squared_units` on its diagonal as would have made the step as long as it should have been, and after every full step less
+        of it: none where f is `near` enough to the minimum for steps to gain less, as the certificate is spoilt by what is left.
         """
         if length < 1.0:
             excess = 1.0 / max(length, tuning.DAMPED_LENGTH) - 1.0
-            self.damping += excess * -slope / max(float(dot(s, s)), TINY)
+            self.damping += excess * -slope / max(float(dot(self.squared_units * s, s)), TINY)
             self.forget()
         else:
-            self.damping *= tuning.DAMPING_FADES
+            self.damping *= tuning.DAMPING_FADES if -slope > near else 0.0
             if self.damping < tuning.DAMPING_ENDS * self.problem.alpha:
                 self.damping = 0.0
+        self.ridge = self.alpha + self.damping * self.squared_units if self.damping > 0.0 else self.alpha
+
+    @property
+    def squared_units(self) -> Vector:
+        """What damping is measured in, the same whatever units features are in, and for one that is hardly ever used."""
+        return self.problem.squared_units
 
     def forget(self) -> None:
         """The preconditioner: losses bend differently where they are now."""
@@ -249,10 +264,11 @@ class Batch:
 
     def _worth(self, curvatures: Vector) -> float:
         """Products with the Hessian after which a better preconditioner is worth its price; infinite where there is none."""
-        none = self.factored and self.limit * tuning.SAMPLE_ABOVE >= self.size
+        sampled = self.factored and not self._blurred
+        none = sampled and self.limit * tuning.SAMPLE_ABOVE >= self.size
         if none or self.problem.dimension > tuning.MOST_FEATURES:
             return inf
-        return tuning.REFINE_AFTER * self._price_of(curvatures, (2 if self.factored else 1) * self.limit)
+        return tuning.REFINE_AFTER * self._price_of(curvatures, (2 if sampled else 1) * self.limit)
 
     def _price_of(self, curvatures: Vector, limit: int) -> float:
         """Products that take as long as to form and to factorise the Hessian of so many rows. Those that do not bend cost neither
@@ -261,33 +277,41 @@ class Batch:
         return products_a_hessian(self.problem, limit, int((curvatures > 0.0).sum()))
 
     def _refine(self) -> None:
-        """The next preconditioner is a better one: a Hessian in place of its diagonal, or that of twice as many rows."""
-        self.limit, self.factored = (2 if self.factored else 1) * self.limit, True
+        """The next preconditioner is a better one: a Hessian in place of its diagonal, an exact one, or that of twice as many
+        rows.
+        """
+        if self._blurred:
+            self._rough = self._blurred = False
+        else:
+            self.limit, self.factored = (2 if self.factored else 1) * self.limit, True
 
     def preconditioner(self, curvatures: Vector) -> Inverse:
         """Nearly the inverse of that Hessian."""
         if not self.factored:
-            diagonal = self.problem.rows.curved_squares(curvatures, self.rows) / self.size + self.alpha + self.damping
+            diagonal = self.problem.rows.curved_squares(curvatures, self.rows) / self.size + self.ridge
             diagonal[diagonal <= 0.0] = 1.0
             return lambda r: r / diagonal
         chosen, kept = sample_by_curvature(self.problem.samples, curvatures, self.limit)
         rows = self.rows if chosen is None else chosen if self.rows is None else self.rows[chosen]
         data = self.problem.rows
         if self._rough:
-            self._neighbour.hessian = data.rough_hessian(kept, rows)
-            inverse = data.factorised(self._neighbour.hessian, self.size, self.alpha + self.damping, tuning.ROUGH_PIVOT)
+            H = self._neighbour.hessian = data.rough_hessian(kept, rows)
+            inverse = None if self._blurred else data.factorised(H, self.size, self.ridge, tuning.ROUGH_PIVOT)
+            if inverse is None and self.price > tuning.RENEW_WITHIN:
+                self._blurred = True
+                inverse = data.factorised(H, self.size, self.ridge, tuning.ROUGH_PIVOT, tuning.BLUR)
             if inverse is not None:
                 return inverse
-            self._rough = False
+            self._rough = self._blurred = False
         self._neighbour.hessian = data.hessian(kept, rows)
         return self._inverse(self._neighbour.hessian)
 
     def _inverse(self, H: Any) -> Inverse:
         """Of a Hessian of losses, with alpha on its diagonal."""
-        data, ridge = self.problem.rows, 0.0
-        while (inverse := data.factorised(H, self.size, self.alpha + self.damping + ridge)) is None:
+        data, more = self.problem.rows, 0.0
+        while (inverse := data.factorised(H, self.size, self.ridge + more)) is None:
             # an intercept without curvature, or a tiny alpha after rounding, may lack a positive pivot
-            ridge = max(10.0 * ridge, _PIVOT * (float(H.diagonal().max()) / self.size + self.problem.alpha))
+            more = max(10.0 * more, _PIVOT * (float(H.diagonal().max()) / self.size + self.problem.alpha))
         return inverse
 
 

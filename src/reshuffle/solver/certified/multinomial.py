@@ -97,6 +97,9 @@ class JointLosses(Losses):
         p = softmax(self._joint.split(z), axis=0)
         return (self.weights * (p - self.hits)).ravel(), (self.weights * p).ravel()
 
+    def farthest(self, z: Vector) -> float:
+        return 0.0  # no model is steeper than another
+
     def total(self, z: Vector, move: Vector, length: float) -> float:
         at = self._joint.split(z + length * move)
         return float(dot(self.weights, logsumexp(at, axis=0) - (at * self.hits).sum(axis=0)))
@@ -120,7 +123,7 @@ class JointBatch(Batch):
         losses = JointLosses(joint, rows)
         super().__init__(joint.one, rows, losses, limit)
         self._joint, self._single = joint, Batch(joint.one, rows, Losses(joint.one, rows), limit)
-        self.alpha = np.tile(self._single.alpha, joint.classes)
+        self.alpha = self.ridge = np.tile(self._single.alpha, joint.classes)
 
     def margins(self, x: Vector) -> Vector:
         return self._joint.margins(x, self.rows)
@@ -130,7 +133,11 @@ class JointBatch(Batch):
 
     def product(self, curvatures: Vector, p: Vector) -> tuple[Vector, Vector]:
         along = self.margins(p)
-        return along, self.gradient(self.losses.bent(curvatures, along), p) + self.damping * p
+        return along, self.gradient(self.losses.bent(curvatures, along), p) + (self.ridge - self.alpha) * p
+
+    @property
+    def squared_units(self) -> Vector:
+        return np.tile(super().squared_units, self._joint.classes)
 
     def _price_of(self, curvatures: Vector, limit: int) -> float:
         """The same as for one class: both products and Hessians are as many times as much."""
@@ -138,8 +145,10 @@ class JointBatch(Batch):
 
     def preconditioner(self, curvatures: Vector) -> Callable[[Vector], Vector]:
         single, weights = self._single, np.maximum(self.losses.weights, TINY)
-        single.factored, single.limit, single.damping = self.factored, self.limit, self.damping
+        single.factored, single.limit, single.ridge = self.factored, self.limit, self.ridge[: self.problem.dimension]
+        single._rough, single._blurred = self._rough, self._blurred
         own = [single.preconditioner(weighted * (1.0 - weighted / weights)) for weighted in self._joint.split(curvatures)]
+        self._rough, self._blurred = single._rough, single._blurred
         return lambda r: np.concatenate([part(one) for part, one in zip(own, self._joint.split(r), strict=True)])
 
 

@@ -6,7 +6,7 @@ less so after every full one. The models' slopes at the new point are the dual v
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from math import inf, sqrt
+from math import inf, log, sqrt
 from typing import NamedTuple
 
 from reshuffle.orders.streams import Stream
@@ -71,9 +71,10 @@ def newton(problem: Problem, progress: Progress, x: Vector, *, seed: int, grow: 
 
 def on_batches(batches: Iterable[Batch], progress: Progress, x: Vector, *, patience: float = inf) -> None:
     """Steps on one batch after the other, each from where the last has led, up to that of all rows. Where most of what a batch
-    gained is lost on the next, it was too small to say anything but which way to go.
+    gained is lost on the next, it was too small to say anything but which way to go. Where the next has a row that is far more off
+    than any before, steps begin with steep models.
     """
-    here, fitted = Point(x, x, inf), inf
+    here, fitted, off = Point(x, x, inf), inf, inf
     before: Batch | None = None
     for batch in batches:
         if before is not None:
@@ -81,8 +82,9 @@ def on_batches(batches: Iterable[Batch], progress: Progress, x: Vector, *, patie
         before, here = batch, batch.at(here.x)
         if here.f - fitted > tuning.OVERFITS * progress.baseline.gain(fitted):
             here = _shrunk(batch, x, here)
-        here = on_batch(batch, progress, here, final=batch.rows is None, patience=patience)
-        fitted = here.f
+        steep = batch.losses.exact and batch.losses.farthest(here.z) > tuning.UNSEEN * off
+        here = on_batch(batch, progress, here, final=batch.rows is None, patience=patience, steep=steep)
+        fitted, off = here.f, batch.losses.farthest(here.z)
 
 
 def _shrunk(batch: Batch, start: Vector, there: Point) -> Point:
@@ -113,12 +115,13 @@ def from_nearby(batch: Batch, progress: Progress, x: Vector) -> None:
     progress.offer(there.x, there.f, dual, _moved(x, there.x))
 
 
-def on_batch(batch: Batch, progress: Progress, here: Point, *, final: bool, patience: float = inf) -> Point:
+def on_batch(batch: Batch, progress: Progress, here: Point, *, final: bool, patience: float = inf, steep: bool = False) -> Point:
     """Steps on one batch until `progress` says that it is enough or, if it is not the final one, until they gain little. Those on
-    the final one end with their `patience` too, unless the models held in the last: then few are to come.
+    the final one end with their `patience` too, unless the models held in the last, as then few are to come, or as much patience
+    will do at the rate so far. `steep` says what the first models are.
     """
-    losses = batch.losses
-    since, rounds, missed, steep, borne = 0, 0, Missed(), False, tuning.CERTIFICATE_SHARE
+    losses, seen = batch.losses, list[tuple[float, float]]()
+    since, rounds, missed, borne = 0, 0, Missed(), tuning.CERTIFICATE_SHARE
     for _ in range(10**9 if final else tuning.BATCH_STEPS):
         slopes, curvatures = _models(losses, here.z, steep)
         gradient = batch.gradient(slopes, here.x)
@@ -130,7 +133,7 @@ def on_batch(batch: Batch, progress: Progress, here: Point, *, final: bool, pati
         if length < 1.0 and losses.exact and not steep and losses.steepen(here.z):
             batch.forget()
         else:
-            batch.damp(length, slope, step.s)
+            batch.damp(length, slope, step.s, progress.target if final and losses.exact else 0.0)
         steep = losses.exact and (length < 1.0 or decrease < -0.5 * tuning.TOO_LITTLE * slope)
         missed = Missed(abs(decrease + 0.5 * slope), -slope)
         held = missed.by <= tuning.KEEP_IF * abs(slope)
@@ -141,7 +144,8 @@ def on_batch(batch: Batch, progress: Progress, here: Point, *, final: bool, pati
             dual = losses.duals(slopes + losses.bent(curvatures, step.dual_along)) if progress.worth_certifying(-slope) else None
             if progress.offer(here.x, f, dual, _moved(before.x, here.x) if losses.exact else 0.0):
                 return here
-            if batch.products > patience and not held:
+            seen.append((batch.products, min(progress.gap, progress.f)))
+            if batch.products > patience and not held and _to_go(seen, progress.aim) > patience:
                 return here
         elif length == 1.0 and decrease < tuning.BATCH_DONE * progress.baseline.gain(here.f):
             return here
@@ -154,6 +158,17 @@ def on_batch(batch: Batch, progress: Progress, here: Point, *, final: bool, pati
             if losses.settle(here.z):
                 here, borne = batch.at(here.x), tuning.SHRINK * borne
     return here
+
+
+def _to_go(seen: list[tuple[float, float]], aim: float) -> float:
+    """Products until the gap is what is aimed for, at the rate of the second half of those that were made, each seen with the gap
+    after it.
+    """
+    made, gap = seen[-1]
+    if gap <= aim:
+        return 0.0
+    then, before = next(point for point in reversed(seen) if point[0] <= max(0.5 * made, seen[0][0]))
+    return (made - then) * log(gap / aim) / log(before / gap) if before > gap else inf
 
 
 def _models(losses: Losses, z: Vector, steep: bool) -> tuple[Vector, Vector]:

@@ -10,8 +10,9 @@ With few features too, SDCA is faster where rows hardly undo what others have ga
 of its first pass says how many passes to expect, and it goes on where they cost less than Newton's Hessians would.
 """
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from itertools import cycle, repeat
 from math import inf, isfinite, sqrt
 from typing import Any
 
@@ -89,17 +90,45 @@ def _solve(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> No
         if worth == inf:
             products = tuning.TURN_PRODUCTS * passes
     width = _width(problem, progress.baseline)
-    steps = partial(_newton_in_span, RowSpan(problem)) if _in_span(problem) and not progress.finished else newton
+    x, turns = progress.x, _turns(problem)
     while not progress.finished:
-        steps(problem, progress, progress.x, seed=seed, grow=not warm, width=width, patience=products)
+        for steps in next(turns):
+            if not progress.finished:
+                steps(problem, progress, x, seed=seed, grow=not warm, width=width, patience=products)
+                x = progress.x
         if not progress.finished:
             passes, products, seed = tuning.TURNS_GROW * passes, tuning.TURNS_GROW * products, seed + 1
             start = _dual_start(problem, progress, squares, True)
             sdca(problem, progress, squares, *start, seed=seed, patience=passes)
+            x = _led_to(problem, progress, start[0])
 
 
-def _newton_in_span(span: RowSpan, problem: Problem, progress: Progress, x: Vector, **options: Any) -> None:
+def _turns(problem: Problem) -> Iterator[tuple[Callable[..., None], ...]]:
+    """What makes the Newton steps of one turn after the other. The span of few rows comes first; that of a few more takes longer to
+    see, and comes where steps without it were not enough. Later on they take turns: the span does not hold what features add
+    whose numbers are a hundred million times smaller than those of others.
+    """
+    later = problem.d > problem.n and problem.n <= tuning.FEW_ROWS_LATER and problem.rows.device is None
+    if later or _in_span(problem):
+        within = partial(_newton_in_span, cache(lambda: RowSpan(problem)))
+        if not _in_span(problem):
+            yield newton, within
+        yield from cycle(((within,), (newton,)))
+    yield from repeat((newton,))
+
+
+def _led_to(problem: Problem, progress: Progress, x: Vector) -> Vector:
+    """Where Newton steps go on from after passes that led to x. Of a smooth loss, x may be much worse than the best that is known
+    and yet near to the minimiser, as it is where dual values are nearly the best: few steps lead there from it. Where it is worse
+    than to know nothing, it is not.
+    """
+    near = problem.loss.smoothness is not None and problem.objective(x) < progress.baseline.f
+    return x if near else progress.x
+
+
+def _newton_in_span(seen: Callable[[], RowSpan], problem: Problem, progress: Progress, x: Vector, **options: Any) -> None:
     """Newton steps on the same problem in the span of its rows."""
+    span = seen()
     inner = progress.of(span.problem, span.inside(x))
     if isfinite(progress.bound):
         inner.adopt(inner.x, progress.dual, inner.history)
