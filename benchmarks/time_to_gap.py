@@ -91,6 +91,7 @@ TUNING: tuple[tuple[families.Family, int, int], ...] = (
     (families.interactions, 2_500, 480),
     (families.lags, 2_000, 600),
     (families.outlying, 3_000, 300),
+    (families.accounts, 60_000, 12),
 )
 HELD_OUT: tuple[tuple[families.Family, int, int], ...] = (
     (families.sparse_binary, 50_000, 300),
@@ -104,6 +105,7 @@ HELD_OUT: tuple[tuple[families.Family, int, int], ...] = (
     (families.sensors, 4_000, 200),
     (families.prices, 5_000, 90),
     (families.genes, 120, 3_000),
+    (families.voices, 250, 750),
 )
 
 

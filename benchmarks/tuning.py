@@ -38,6 +38,7 @@ from threadpoolctl import threadpool_limits
 import reshuffle as rs
 from families import (
     Family,
+    accounts,
     baskets,
     correlated,
     embeddings,
@@ -64,6 +65,7 @@ from families import (
     survey,
     text,
     topics,
+    voices,
     word_counts,
 )
 from reshuffle.solver.certified import Solution, solve, tuning
@@ -133,6 +135,8 @@ TUNING = (
     Case(lags, 1200, 400, "logistic", 1.0),
     Case(outlying, 2000, 200, "squared_hinge", 1.0),
     Case(outlying, 2000, 200, "smoothed_hinge", 10.0),
+    Case(accounts, 20_000, 12, "logistic", 1.0),
+    Case(accounts, 3000, 80, "squared_hinge", 10.0),
     Case(small_table, 150, 20, "logistic", 1.0),
     Case(small_table, 300, 20, "squared_hinge", 1.0),
     Case(small_table, 90, 40, "hinge", 10.0),
@@ -150,6 +154,7 @@ HELD_OUT = (
     Case(prices, 4000, 80, "logistic", 1.0),
     Case(prices, 4000, 80, "smoothed_hinge", 10.0),
     Case(genes, 100, 2000, "logistic", 10.0),
+    Case(voices, 250, 750, "logistic", 1.0),
     Case(spectra, 160, 800, "logistic", 10.0, 1e-6),
     Case(spectra, 250, 500, "squared", 1.0),
     Case(splices, 4000, 180, "logistic", 1.0),
