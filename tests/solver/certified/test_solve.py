@@ -15,7 +15,7 @@ from reshuffle.duality import lower_bound, rounding
 from reshuffle.losses import LOSSES, get_loss
 from reshuffle.rows.memory import SparseRows
 from reshuffle.solver.certified import baseline, solve, tuning
-from reshuffle.solver.certified.batch import Batch, Losses, sample_by_curvature
+from reshuffle.solver.certified.batch import Batch, Losses, Smoothed, sample_by_curvature
 from reshuffle.solver.certified.newton import Missed, _left, _shrunk, _to_go, batch_sizes, on_batch, on_batches
 from reshuffle.solver.certified.progress import Progress
 from reshuffle.solver.certified.row_span import RowSpan
@@ -264,6 +264,38 @@ def test_products_to_go_are_told_by_the_second_half_of_those_made():
     assert _to_go([(40.0, 4.0)], 1.0) == np.inf
     assert _to_go([(20.0, 4.0), (40.0, 4.5)], 1.0) == np.inf
     assert _to_go([(20.0, 4.0), (40.0, 0.5)], 1.0) == 0.0
+
+
+def test_each_turn_of_newton_steps_starts_from_where_dual_passes_led(monkeypatch):
+    module, starts, led = sys.modules["reshuffle.solver.certified.solve"], [], []
+    steps, from_there = module.newton, module._led_to
+
+    def newton(problem, progress, x, **options):
+        """Of no use in the first two turns."""
+        starts.append(x)
+        if len(starts) == 3:
+            steps(problem, progress, x, **options | {"patience": np.inf})
+
+    monkeypatch.setattr(module, "newton", newton)
+    monkeypatch.setattr(module, "_led_to", lambda *a: led.append(from_there(*a).copy()) or led[-1])
+    monkeypatch.setattr(tuning, "FEW_ROWS_LATER", 0)  # or the same turn would go on in their span
+    monkeypatch.setattr(tuning, "PATIENCE_FEW", 0.1)
+    monkeypatch.setattr(tuning, "PATIENCE_MANY", 0.1)
+    assert solve(rs.Problem(*opinions(300, 1500), loss="squared_hinge", alpha=1 / 300), tol=1e-6).converged
+    assert len(starts) == 3
+    assert all(one is other for one, other in zip(starts[1:], led, strict=True))
+
+
+@pytest.mark.parametrize(("loss", "final", "near"), [("logistic", True, 1.0), ("logistic", False, 0.0), ("hinge", True, 0.0)])
+def test_damping_is_told_what_is_asked_for_where_a_certificate_is_all_that_is_missing(loss, final, near, monkeypatch):
+    p = problem(loss, n=400)
+    progress = Progress(p, np.zeros(p.dimension), baseline(p), tol=1e-3, max_iter=20, small=False, callback=None)
+    losses = Losses(p, None) if loss == "logistic" else Smoothed(p, None, 1.0, np.zeros(p.n))
+    batch, told = Batch(p, None, losses, p.n), []
+    monkeypatch.setattr(batch, "damp", lambda length, slope, s, near: told.append((near, progress.target)))
+    on_batch(batch, progress, batch.at(np.zeros(p.dimension)), final=final)
+    assert told
+    assert all(given == near * target for given, target in told)
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
