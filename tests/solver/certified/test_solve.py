@@ -749,6 +749,21 @@ def test_some_more_rows_are_seen_in_their_span_where_newton_steps_take_long_too(
     assert len(seen) == times
 
 
+def test_of_what_another_form_of_a_problem_found_only_what_is_better_is_adopted():
+    p = problem("logistic")
+    progress = Progress(p, np.zeros(p.dimension), baseline(p), tol=1e-9, max_iter=9, small=False, callback=None)
+    best, worse = solve(p), 1e-2 * np.ones(p.dimension)
+    progress.adopt(worse, p.duals(p.margins(worse)), [])
+    assert progress.f == p.objective(worse)
+    progress.adopt(best.x, best.dual, [])
+    f, bound = progress.f, progress.bound
+    assert f == p.objective(best.x)
+    assert f - bound == pytest.approx(best.gap, abs=1e-9)
+    progress.adopt(worse, np.zeros(p.n), ["a record"])
+    assert (progress.f, progress.bound, progress.history) == (f, bound, ["a record"])
+    np.testing.assert_array_equal(progress.x, best.x)
+
+
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 def test_the_span_of_rows_is_not_all_where_it_does_not_hold_the_smaller_features(loss):
     """Three features are a hundred million times larger than all others: of a Gram matrix, double precision holds these alone."""

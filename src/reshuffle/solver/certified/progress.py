@@ -222,9 +222,9 @@ class Progress:
             self.x, self.f = x.copy(), f
 
     def adopt(self, x: Vector, dual: Vector, history: list[Epoch]) -> None:
-        """What was found in another form of the problem; f and the bound are computed anew."""
-        self.x, self.f = x, self.problem.objective(x)
-        self.bound, self.dual, self.pull = lower_bound(self.problem, dual, self.f - self.target, self.baseline.nothing)
+        """What was found in another form of the problem, where it is better; f and the bound are computed anew."""
+        self.fall_back(x, self.problem.objective(x))
+        self.bound_by(dual)
         self.history = history
 
     def solution(self) -> Solution:
