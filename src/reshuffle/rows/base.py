@@ -331,8 +331,10 @@ class Rows(ABC):
         H = H / divisor
         H.reshape(-1)[:: H.shape[0] + 1] += ridge + (blur * H.diagonal() if blur > 0.0 else 0.0)
         factor, failed = lapack.dpotrf(H.T, lower=0, clean=0)
-        pivots = np.square(factor.diagonal())
-        if failed or not ((least * H.diagonal() <= pivots) & (pivots < math.inf)).all():
+        if failed:
+            return None
+        pivots, needed = np.square(factor.diagonal()), least * H.diagonal() if least > 0.0 else 0.0
+        if not ((needed <= pivots) & (pivots < math.inf)).all():
             return None
         # by two triangles: LAPACK's own routine for that is made for many right sides (`benchmarks/kernels.py`)
         return lambda r: blas.dtrsv(factor, blas.dtrsv(factor, r, trans=1), overwrite_x=1)

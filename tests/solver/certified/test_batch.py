@@ -109,6 +109,17 @@ def test_what_single_precision_cannot_hold_is_formed_in_double(size, monkeypatch
     assert kinds == (["rough_hessian", "hessian"] if size > 1.0 else ["rough_hessian"])  # alpha alone outweighs the smaller one
 
 
+@pytest.mark.parametrize("size", [np.inf, np.nan, 1e300])
+def test_a_hessian_that_overflows_says_nothing(size):
+    """And is not tried for ever with a larger ridge."""
+    p = problem("logistic", intercept=False)
+    batch, r = Batch(p, None, Losses(p, None), p.n), np.arange(1.0, p.d + 1.0)
+    found = batch._inverse(size * np.ones((p.d, p.d)))(r)
+    assert np.isfinite(found).all()
+    if not size < np.inf:
+        np.testing.assert_array_equal(found, r)
+
+
 def far_off(alpha=1e-8):
     """A point and a direction in which the models of most rows see hardly any curvature, so that steps are far too long."""
     rng = np.random.default_rng(0)

@@ -307,11 +307,14 @@ class Batch:
         return self._inverse(self._neighbour.hessian)
 
     def _inverse(self, H: Any) -> Inverse:
-        """Of a Hessian of losses, with alpha on its diagonal."""
+        """Of a Hessian of losses, with alpha on its diagonal; of one that overflows, which says nothing, the identity's."""
         data, more = self.problem.rows, 0.0
+        least = _PIVOT * (float(H.diagonal().max()) / self.size + self.problem.alpha)
         while (inverse := data.factorised(H, self.size, self.ridge + more)) is None:
             # an intercept without curvature, or a tiny alpha after rounding, may lack a positive pivot
-            more = max(10.0 * more, _PIVOT * (float(H.diagonal().max()) / self.size + self.problem.alpha))
+            more = max(10.0 * more, least)
+            if not 0.0 < more < inf:
+                return np.copy
         return inverse
 
 
