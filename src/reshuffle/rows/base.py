@@ -324,9 +324,9 @@ class Rows(ABC):
     def factorised(
         self, H: Vector, divisor: float, ridge: Vector, least: float = 0.0, blur: float = 0.0
     ) -> Callable[[Vector], Vector] | None:
-        """The inverse of H / divisor + diag(ridge) as a function, for an H of these rows, the diagonal of which is `blur` times as
-        much larger; None where there is no Cholesky factor, or where a pivot is a smaller share than `least` of the entry on the
-        diagonal: that many of its digits were lost.
+        """The inverse of H / divisor + diag(ridge) as a function, for an H of these rows, its diagonal raised by `blur` of itself;
+        None where there is no Cholesky factor, or where a pivot is a smaller share than `least` of the entry on the diagonal: that
+        many of its digits were lost.
         """
         H = H / divisor
         H.reshape(-1)[:: H.shape[0] + 1] += ridge + (blur * H.diagonal() if blur > 0.0 else 0.0)

@@ -174,3 +174,13 @@ def test_loops_over_samples_do_not_depend_on_how_many_cores_there_are(loss, data
     assert len(found[0].history) > 1
     np.testing.assert_array_equal(found[0].x, found[1].x)
     assert found[0].gap == found[1].gap
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_few_rows_that_their_span_does_not_hold_are_fitted_without_dual_passes(loss, monkeypatch):
+    """Three features are far larger than all others. Rows on a device are not visited one by one."""
+    X = np.random.default_rng(0).standard_normal((60, 500))
+    y = np.where(X[:, 5:15].sum(axis=1) > 0.0, 1.0, -1.0)
+    X[:, :3] *= 1e8
+    monkeypatch.setattr("reshuffle.solver.certified.sdca.Visits", None)
+    assert solve(rs.Problem(torch.from_numpy(X), y, loss=loss, alpha=1 / 60), tol=1e-4, max_iter=100).converged

@@ -82,9 +82,11 @@ def on_batches(batches: Iterable[Batch], progress: Progress, x: Vector, *, patie
         before, here = batch, batch.at(here.x)
         if here.f - fitted > tuning.OVERFITS * progress.baseline.gain(fitted):
             here = _shrunk(batch, x, here)
-        steep = batch.losses.exact and batch.losses.farthest(here.z) > tuning.UNSEEN * off
+        steep = off < inf and batch.losses.farthest(here.z) > tuning.UNSEEN * off
         here = on_batch(batch, progress, here, final=batch.rows is None, patience=patience, steep=steep)
-        fitted, off = here.f, batch.losses.farthest(here.z)
+        fitted = here.f
+        if batch.losses.exact and batch.rows is not None:
+            off = batch.losses.farthest(here.z)
 
 
 def _shrunk(batch: Batch, start: Vector, there: Point) -> Point:

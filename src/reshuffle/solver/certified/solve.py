@@ -96,7 +96,7 @@ def _solve(problem: Problem, progress: Progress, *, warm: bool, seed: int) -> No
             if not progress.finished:
                 steps(problem, progress, x, seed=seed, grow=not warm, width=width, patience=products)
                 x = progress.x
-        if not progress.finished:
+        if not progress.finished and products < inf:  # there are no dual passes elsewhere
             passes, products, seed = tuning.TURNS_GROW * passes, tuning.TURNS_GROW * products, seed + 1
             start = _dual_start(problem, progress, squares, True)
             sdca(problem, progress, squares, *start, seed=seed, patience=passes)
